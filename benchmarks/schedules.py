@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 from andon.contract.limits import in_batches
 from andon.contract.queries import Query
@@ -58,11 +59,12 @@ async def stored(engine: LocalEngine, ids: list[str]) -> list[int]:
     return made
 
 
-async def burst(engine: LocalEngine, count: int) -> None:
+async def burst(engine: LocalEngine, count: int) -> dict[str, Any]:
     """Many that come due at once."""
     begun = time.perf_counter()
     await put(engine, requests("burst", count, Recurrence(every=1, anchor=0, count=1)))
-    print(f"{count:,} schedules made in {time.perf_counter() - begun:.1f} s")
+    took = time.perf_counter() - begun
+    print(f"{count:,} schedules made in {took:.1f} s", file=sys.stderr)
     await asyncio.sleep(1.1)
     begun, cpu = time.perf_counter(), time.process_time()
     for partition in range(engine.store.partitions):
@@ -74,11 +76,17 @@ async def burst(engine: LocalEngine, count: int) -> None:
         assert record is not None
         assert record.status.schedule is not None
         ids.append(record.status.schedule.last_id)
-    await stored(engine, ids)
+    made = await stored(engine, ids)
     print(
         f"{count:,} occurrences fired in {took:.2f} s: {count / took:,.0f} a second, "
-        f"{cpu / count * 1e6:,.0f} us of processor time each in this process; all there"
+        f"{cpu / count * 1e6:,.0f} us of processor time each in this process; all there",
+        file=sys.stderr,
     )
+    return {
+        "per_s": round(count / took),
+        "cpu_us": round(cpu / count * 1e6),
+        "verified": len(made),
+    }
 
 
 async def behind(engine: LocalEngine, wanted: list[ScheduleRequest], end: int) -> None:
@@ -93,7 +101,7 @@ async def behind(engine: LocalEngine, wanted: list[ScheduleRequest], end: int) -
     sys.exit(f"Not all {len(wanted)} schedules have come so far within {PATIENCE_S} s more.")
 
 
-async def lateness(engine: LocalEngine, count: int, seconds: int) -> None:
+async def lateness(engine: LocalEngine, count: int, seconds: int) -> dict[str, Any]:
     """So many a second, for so many seconds."""
     recurrence = Recurrence(every=1, jitter=1.0, catch_up="all")
     wanted = requests("each", count, recurrence)
@@ -113,8 +121,15 @@ async def lateness(engine: LocalEngine, count: int, seconds: int) -> None:
     print(
         f"{len(late):,} occurrences at {count} a second, all there; lateness "
         f"p50 {late[len(late) // 2]} ms, p99 {late[len(late) * 99 // 100]} ms, "
-        f"worst {late[-1]} ms"
+        f"worst {late[-1]} ms",
+        file=sys.stderr,
     )
+    return {
+        "p50_ms": late[len(late) // 2],
+        "p99_ms": late[len(late) * 99 // 100],
+        "worst_ms": late[-1],
+        "verified": len(late),
+    }
 
 
 async def measure(url: str, count: int, rate: int, seconds: int) -> None:

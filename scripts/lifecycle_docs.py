@@ -12,6 +12,7 @@ from pathlib import Path
 
 import generated
 
+from andon.lifecycle.faces import SCHEDULES
 from andon.lifecycle.moves import MOVES, Move, fields_set
 from andon.lifecycle.policies import resolve
 from andon.lifecycle.profiles import PROFILES, As, Profile, When
@@ -166,6 +167,46 @@ def choices(names: tuple[As, ...]) -> str:
     )
 
 
+def schedules_as_seen() -> str:
+    rows = [
+        [
+            profile.name,
+            recurs.called,
+            ", ".join(SCHEDULES[profile.name](SAMPLE_SCHEDULE)),
+            f"`catch_up={recurs.catch_up}`",
+            ", ".join(
+                f"`{rule}`" + (f" ({word})" if word != "none" else "")
+                for rule, word in recurs.overlaps.items()
+            ),
+            recurs.differs,
+        ]
+        for profile in FOREIGN
+        if (recurs := profile.recurs) is not None
+    ]
+    head = ("profile", "called", "fields", "after an outage", "overlap", "what is otherwise here")
+    return table(head, rows)
+
+
+SAMPLE_SCHEDULE = {
+    "name": "nightly",
+    "cron": ["0 2 * * *"],
+    "every": None,
+    "tz": "UTC",
+    "paused_at": None,
+    "overlap": "skip",
+    "next_at": None,
+    "last_id": None,
+    "created_at": None,
+    "task": {
+        "name": "report",
+        "queue": "default",
+        "args": None,
+        "deadline_in": None,
+        "policy": {"max_retries": 3},
+    },
+}
+
+
 SAMPLES: list[tuple[str, TaskEvent]] = [
     ("submit, to pending", TaskEvent(1, 0, E.SUBMIT, None, S.PENDING, run=0)),
     ("submit, to scheduled", TaskEvent(1, 0, E.SUBMIT, None, S.SCHEDULED)),
@@ -252,6 +293,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "states-as-seen": states_as_seen,
     "moves-as-seen": moves_as_seen,
     "defaults": defaults,
+    "schedules-as-seen": schedules_as_seen,
 }
 
 

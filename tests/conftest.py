@@ -47,6 +47,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=(*STORES, HTTP),
         help="run store tests on this store only; may be repeated (default: every store)",
     )
+    parser.addoption(
+        "--pictures",
+        metavar="FOLDER",
+        help="keep the pictures that the browser tests of the board take (docs/board: its page's)",
+    )
 
 
 def selected_stores(config: pytest.Config) -> tuple[str, ...]:

@@ -32,6 +32,13 @@ PAGES = (
         ),
     ),
     Page(
+        "board",
+        "The board",
+        "Mounted in an application of yours, and who looks at it there. [The board](../board.md) "
+        "shows its pages.",
+        ("dashboard.board.Board", "dashboard.access.Visitor"),
+    ),
+    Page(
         "submitting",
         "Task types and submits",
         "What `@app.task` makes of a function, and what a submit answers.",
@@ -199,6 +206,7 @@ PAGES = (
             "errors.TaskCancelled",
             "errors.InvalidTransition",
             "errors.LeaseLost",
+            "errors.ArtifactConflict",
             "errors.ArtifactNotFound",
             "errors.ConfigurationError",
             "errors.StoreError",
@@ -277,6 +285,7 @@ INNER = {
     "engine_on follow_draft functions live_at measure measured new_id prepare profile_default "
     "records_invalid registry sending sent signing send_drafts submit_draft worker_config "
     "worker_middleware",
+    "dashboard.board.Board": "__init__ is_here live",
     "client.function.TaskFunction": "__init__ app chosen_id draft_call draft_of type",
     "client.drafts.Draft": "codec connection follow returns_holder submission",
     "client.handle.TaskHandle": "app",

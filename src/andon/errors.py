@@ -5,7 +5,7 @@
 The message of each says what happened, to which task, and what to do.
 """
 
-from andon.artifacts.base import ArtifactNotFound
+from andon.artifacts.base import ArtifactConflict, ArtifactNotFound
 from andon.model.errors import (
     AccessError,
     AndonError,
@@ -37,6 +37,7 @@ from andon.model.errors import (
 __all__ = [
     "AccessError",
     "AndonError",
+    "ArtifactConflict",
     "ArtifactNotFound",
     "AuthenticationFailed",
     "ConfigurationError",

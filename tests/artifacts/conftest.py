@@ -1,4 +1,4 @@
-"""Artifacts in each kind of place: a folder, an S3 server, and PostgreSQL."""
+"""Artifacts in each kind of place: a folder, an S3 server, PostgreSQL, and memory."""
 
 import asyncio
 import itertools
@@ -26,13 +26,15 @@ def s3_url() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(params=["folder", "s3", "postgres"])
+@pytest.fixture(params=["folder", "s3", "postgres", "memory"])
 def place(
     request: pytest.FixtureRequest, tmp_path: Path, runner: asyncio.Runner
 ) -> Iterator[Blobs]:
     """A place that is empty."""
     if request.param == "folder":
         yield open_blobs(f"file://{tmp_path / 'left behind'}")
+    elif request.param == "memory":
+        yield open_blobs("memory:")
     elif request.param == "s3":
         yield open_blobs(request.getfixturevalue("s3_url"))
     else:

@@ -3,10 +3,11 @@
 import hashlib
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from andon.artifacts import LogLine
+from andon.artifacts import Artifact, LogLine
 from andon.engine.local import LocalEngine
 
 from .conftest import Cli
@@ -99,3 +100,38 @@ def test_the_place_can_be_named_for_everybody(cli: Cli, tmp_path: Path):
     assert list((tmp_path / "elsewhere").rglob("meta/out"))
     told = cli.refusal("storage", "configure", "--artifacts", "ftp://host")
     assert "no place for artifacts" in told
+
+
+def register(cli: Cli, task_id: str, name: str, **fields: Any) -> None:
+    async def act(engine: LocalEngine) -> None:
+        artifacts = await engine.artifacts()
+        fields.setdefault("content_type", "text/plain")
+        await artifacts.register(
+            Artifact(task=task_id, run=0, name=name, created_at=engine.now(), **fields)
+        )
+
+    cli.behind(act)
+
+
+def test_what_is_no_file_is_listed_as_what_it_is_and_links_are_followed(cli: Cli):
+    task_id = cli.submit()
+    cli.end()
+    leave(cli, task_id, "a.txt", b"hello")
+    register(cli, task_id, "b", kind="link", target="a.txt")
+    register(cli, task_id, "c", kind="reference", url="https://example.org/c")
+    register(cli, task_id, "d", kind="error", reason="too-large", message="It has 9 GiB.")
+    register(cli, task_id, "e")
+    assert [row[-1] for row in cli.lines("artifacts", "list", task_id)] == [
+        "file",
+        "link to a.txt",
+        "reference to https://example.org/c",
+        "error: too-large",
+        "file, not there yet",
+    ]
+    shown = cli.json("artifacts", "list", task_id)[1]
+    assert (shown["kind"], shown["target"]) == ("link", "a.txt")
+    assert "upload" not in shown
+    assert cli("artifacts", "get", task_id, "b", "-o", "-").stdout == "hello"
+    assert "https://example.org/c" in cli.refusal("artifacts", "get", task_id, "c")
+    assert "It has 9 GiB." in cli.refusal("artifacts", "get", task_id, "d")
+    assert "have not come" in cli.refusal("artifacts", "get", task_id, "e")

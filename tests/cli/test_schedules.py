@@ -26,6 +26,32 @@ def test_a_schedule_is_made_shown_and_changed(cli: Cli) -> None:
     assert row[:3] == ["nightly", "report", "every 1h 30m Europe/Berlin"]
 
 
+def test_a_schedule_is_shown_as_each_system_that_has_them_shows_its_own(cli: Cli) -> None:
+    cli("schedules", "add", "nightly", "report", *MARCH, "--args", '{"n": 1}', "--overlap", "skip")
+    cli("schedules", "add", "often", "report", "--every", "90s")
+    cli("schedules", "pause", "often")
+    jobbers = cli.json("schedules", "show", "nightly", "--as", "jobbers")
+    assert (jobbers["cron_expr"], jobbers["enabled"]) == ("30 2 * * *", True)
+    assert jobbers["concurrency_policy"] == "skip_if_running"
+    asynq = {one["id"]: one for one in cli.json("schedules", "list", "--as", "asynq")}
+    assert asynq["nightly"]["spec"] == "CRON_TZ=Europe/Berlin 30 2 * * *"
+    assert (asynq["often"]["spec"], asynq["often"]["next_enqueue_at"]) == ("@every 90s", None)
+    assert asynq["nightly"]["task_payload"] == {"n": 1}
+    assert 'Queue("default")' in asynq["nightly"]["enqueue_options"]
+    run = cli.json("schedules", "run", "nightly")
+    assert run
+    asynq = cli.json("schedules", "show", "nightly", "--as", "asynq")
+    assert asynq["prev_enqueue_at"].startswith("20")
+    choria = cli.json("schedules", "show", "often", "--as", "choria")
+    assert (choria["Schedule"], choria["TaskType"], choria["MaxTries"]) == (
+        "@every 90s",
+        "report",
+        4,
+    )
+    assert ["Schedule", "@every 90s"] in cli.lines("schedules", "show", "often", "--as", "choria")
+    assert cli.json("schedules", "show", "often", "--as", "taskcluster")["name"] == "often"
+
+
 def test_what_was_promised_of_its_tasks_holds_when_something_else_is_changed(cli: Cli) -> None:
     cli("schedules", "add", "s", "job", "--every", "1h", "--option", "max_retries=7")
     cli("schedules", "edit", "s", "--every", "2h", "--option", "timeout=30")

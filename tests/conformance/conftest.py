@@ -33,6 +33,12 @@ ONE_PARTITION = {
     "test_a_full_queue_refuses": "max_size is a share of each partition",
     "test_a_full_queue_that_discards_names_its_oldest": "max_size is a share of each partition",
     "test_only_pending_tasks_count_against_the_size": "max_size is a share of each partition",
+    "test_the_last_places_of_a_full_queue_are_given_in_the_order_of_the_batch": (
+        "max_size is a share of each partition"
+    ),
+    "test_a_unique_key_is_free_for_the_next_of_the_batch_if_the_first_found_no_place": (
+        "max_size is a share of each partition"
+    ),
     "test_restored_runs_count_against_the_limit_of_their_key": "each partition parks for itself",
     "test_no_more_runs_of_a_key_at_once_than_the_queue_allows": "each partition parks for itself",
     "test_a_parked_task_can_be_cancelled": "order holds within a partition",

@@ -189,6 +189,31 @@ async def test_a_full_queue_refuses(kit: Kit) -> None:
     assert (await kit.stats()).counts == {"pending": 2}
 
 
+async def test_the_last_places_of_a_full_queue_are_given_in_the_order_of_the_batch(
+    kit: Kit,
+) -> None:
+    await kit.configure(max_size=2)
+    outcomes = await kit.create(
+        kit.record(unique_key="z"), kit.record(), kit.record(unique_key="a"), kit.record()
+    )
+    created, full = CreateKind.CREATED, CreateKind.FULL
+    assert [o.kind for o in outcomes] == [created, created, full, full]
+
+
+async def test_a_unique_key_is_free_for_the_next_of_the_batch_if_the_first_found_no_place(
+    kit: Kit,
+) -> None:
+    await kit.configure(max_size=1)
+    first, refused = kit.record(), kit.record(unique_key="k")
+    elsewhere, held = (kit.record(unique_key="k", queue="other") for _ in range(2))
+    outcomes = await kit.create(first, refused, elsewhere, held)
+    kinds = [CreateKind.CREATED, CreateKind.FULL, CreateKind.CREATED, CreateKind.KEY_HELD]
+    assert [o.kind for o in outcomes] == kinds
+    assert outcomes[3].holder == elsewhere.id
+    (again,) = await kit.create(kit.record(unique_key="k", queue="other"))
+    assert again.holder == elsewhere.id
+
+
 async def test_only_pending_tasks_count_against_the_size(kit: Kit) -> None:
     await kit.configure(max_size=1)
     await kit.submit(run_at=kit.store.now() + 60_000)

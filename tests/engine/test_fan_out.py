@@ -131,8 +131,9 @@ async def test_a_crash_before_its_end_was_told_is_finished_by_the_timer(
     assert await states(shop, "a", "b") == [State.CANCELLED, State.PENDING]
 
 
+@pytest.mark.parametrize("end", [DONE, NO], ids=["completed", "failed"])
 async def test_what_a_completed_run_fanned_out_runs_though_its_task_was_rerun_since(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, end: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def crashed(*_: object) -> None:
         raise StoreUnavailable("away")
@@ -145,8 +146,9 @@ async def test_what_a_completed_run_fanned_out_runs_though_its_task_was_rerun_si
     await shop.engine.act(["bearer"], Rerun())
     [again] = await shop.claim()
     await fan_out(shop, again, "b")
-    await report(shop, again, DONE)
-    assert await states(shop, "a", "b") == [State.PENDING] * 2
+    await report(shop, again, end)
+    other = State.PENDING if end is DONE else State.UNREACHABLE
+    assert await states(shop, "a", "b") == [State.PENDING, other]
 
 
 async def test_one_that_cannot_be_told_holds_up_no_other(

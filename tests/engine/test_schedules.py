@@ -217,6 +217,18 @@ async def test_what_overlaps_is_left_out_or_waits(shop: Shop) -> None:
     assert await states(shop, range(3, 4), "waits") == [State.PENDING]
 
 
+@pytest.mark.parametrize("overlap", ["allow", "skip", "queue", "replace"])
+async def test_an_outage_of_which_nothing_is_made_up_for_ends_no_schedule(
+    shop: Shop, overlap: Any
+) -> None:
+    await made(shop, recurrence=Recurrence(every=600, catch_up="none"), overlap=overlap)
+    await shop.later(620 + 61)  # the first is too late to be made up for
+    s = await schedule(shop)
+    assert (s.fired, s.next_due) == (0, START + 20 * MINUTE)
+    await shop.later(600 - 81)
+    assert (await schedule(shop)).fired == 1
+
+
 async def test_it_ends_with_its_count_and_begins_anew_by_rerun(shop: Shop) -> None:
     await made(shop, recurrence=Recurrence(every=60, count=2))
     await shop.later(60)

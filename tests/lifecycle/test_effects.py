@@ -8,17 +8,18 @@ from msgspec.structs import fields, replace
 
 from andon.contract.requests import Change
 from andon.lifecycle import commands as c
-from andon.lifecycle.batches import alike, ended_runs
+from andon.lifecycle.batches import alike, ended_runs, moved_alike
 from andon.lifecycle.daily import tally_of
 from andon.lifecycle.effects import between, of_change, of_discard, of_new
 from andon.lifecycle.indexes import entry_of
 from andon.lifecycle.interrupting import interrupted_worker
 from andon.lifecycle.moves import TARGETS
 from andon.lifecycle.unique import lapsed
-from andon.model.task import Definition, Task
-from andon.model.words import LIVE, TERMINAL, Event, State
+from andon.model.policy import Policy, Retention
+from andon.model.task import Definition, Status, Task
+from andon.model.words import LIVE, TERMINAL, Event, Reason, State
 
-from .examples import ERROR, NOW, SAMPLES, STORED, claimed, decided, in_state, submitted
+from .examples import CHILD, ERROR, NOW, SAMPLES, STORED, claimed, decided, in_state, submitted
 
 KEYS: dict[str, Any] = {"unique_key": "u", "key": "k", "group": "g"}
 POLICIES: tuple[dict[str, Any], ...] = (
@@ -245,3 +246,54 @@ def test_runs_that_end_alike_are_one_batch_whoever_reports_them() -> None:
         ("other", State.FAILED, 1, "failed"),
         ("default", State.FAILED, 1, "failed"),
     ]
+
+
+def test_ends_that_are_alike_share_their_effects_whoever_reports_them() -> None:
+    changes = [
+        change_of(claimed(submitted(id=f"t{n}"), worker=f"w{n}"), c.Complete(result=b"%d" % n))
+        for n in range(4)
+    ]
+    (batch,) = moved_alike(changes)
+    assert list(batch.moves) == changes
+    assert batch.effects == of_change(changes[3])
+    assert moved_alike([]) == []
+
+
+@pytest.mark.parametrize("of", ["definition", "before", "after", "event"])
+@pytest.mark.parametrize("first", [c.Complete(), c.Terminate(error=ERROR)], ids=["ok", "failed"])
+@pytest.mark.parametrize("policy", [{}, {"dead_letter": "save"}], ids=["", "saved"])
+def test_no_field_of_a_move_is_overlooked_when_its_effects_are_shared(
+    first: c.Command, of: str, policy: dict[str, Any]
+) -> None:
+    """Of the second of two ends each field in turn is another, whatever is found that fits."""
+    others: tuple[Any, ...] = ("other", NOW + 7, ("x",), b"x", True, False, None, ERROR)
+    words = (*State, *Event, *Reason, replace(Policy(), retention=Retention(completed=1, failed=1)))
+    one = change_of(claimed(submitted(policy=policy)), first)
+    kept = {"definition": one.before.definition, "before": one.before.status}
+    kept |= {"after": one.after, "event": one.event}
+    compared = 0
+    for field in fields(kept[of]):
+        for value in (*others, *words, (CHILD,)):
+            try:
+                other = _with(one, of, replace(kept[of], **{field.name: value}))
+                expected = [of_change(change) for change in (one, other, one)]
+            except (AttributeError, TypeError, AssertionError, KeyError, ValueError):
+                continue  # no record has such a value there
+            found = [batch.effects for batch in moved_alike([one, other, one]) for _ in batch.moves]
+            assert found == expected, (field.name, value)
+            compared += 1
+    assert compared > len(fields(kept[of]))
+
+
+def test_an_end_that_discards_its_record_shares_nothing() -> None:
+    one = change_of(claimed(submitted()), c.Complete())
+    assert one.after is not None
+    other = replace(one, discard=one.event)
+    assert [len(batch.moves) for batch in moved_alike([one, other, one])] == [1, 1, 1]
+
+
+def _with(change: Change, of: str, part: Any) -> Change:
+    if of in ("after", "event"):
+        return replace(change, **{of: part})
+    named = "status" if isinstance(part, Status) else "definition"
+    return replace(change, before=replace(change.before, **{named: part}))

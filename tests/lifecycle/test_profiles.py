@@ -5,13 +5,18 @@ from typing import Any
 import pytest
 
 from andon.lifecycle.delays import retry_delay
+from andon.lifecycle.faces import SCHEDULES
 from andon.lifecycle.policies import resolve
 from andon.lifecycle.profiles import PROFILES, profile
+from andon.lifecycle.schedules import OVERLAPS
 from andon.model.errors import ConfigurationError
 from andon.model.policy import DAY, Backoff, Policy
 from andon.model.words import TERMINAL, Event, State
 
 NAMES = ("native", "jobbers", "asynq", "cbintel", "choria", "taskcluster")
+
+LIVE = ("blocked", "scheduled", "pending", "active", "retry")
+ARCHIVED = ("failed", "cancelled", "stalled", "dropped", "expired", "unreachable")
 
 # One row per field, one column per profile, in the order of NAMES.
 DEFAULTS: list[tuple[str, tuple[Any, ...]]] = [
@@ -41,6 +46,7 @@ DEFAULTS: list[tuple[str, tuple[Any, ...]]] = [
     ("deadline_max", (None, None, None, None, None, 5 * DAY)),
     ("expires_after_deadline", (None, None, None, None, None, 365 * DAY)),
     ("on_lost", ("retry",) * 6),
+    ("unique_states", (LIVE, LIVE, (*LIVE, *ARCHIVED), LIVE, LIVE, LIVE)),
     ("on_silence", ("stall",) * 6),
     ("on_shutdown", ("resubmit", "stop", "resubmit", "resubmit", "resubmit", "retry")),
     ("shutdown_grace", (30, 0, 8, 30, 30, 30)),
@@ -155,3 +161,11 @@ def test_the_sequences_of_a_profile_use_names_and_events_that_exist(name: str) -
         assert set(row.names) <= names
         assert row.but <= set(Event)
     assert found.born in {"", *names}
+
+
+def test_the_profiles_that_have_schedules_show_them_and_name_rules_that_there_are() -> None:
+    recurring = {name: one.recurs for name, one in PROFILES.items() if one.recurs is not None}
+    assert recurring.keys() == SCHEDULES.keys() == {"jobbers", "asynq", "choria"}
+    for recurs in recurring.values():
+        assert recurs.catch_up in ("none", "latest", "all")
+        assert recurs.overlaps.keys() <= set(OVERLAPS)

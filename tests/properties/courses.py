@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from andon.lifecycle import commands as c
 from andon.model.policy import Backoff, Policy, Retention
-from andon.model.task import Definition, TaskError
+from andon.model.recurrence import Recurrence
+from andon.model.task import Definition, Schedule, TaskError
 from andon.model.words import Reason
 
 START = 1_900_000_000_000
@@ -144,6 +145,32 @@ def rest() -> st.SearchStrategy[c.Command]:
             c.Expire, reason=st.sampled_from([Reason.DEADLINE_EXCEEDED, Reason.QUEUE_TIMEOUT])
         ),
         st.just(c.Evict()),
+    )
+
+
+def schedules() -> st.SearchStrategy[Schedule]:
+    """Schedules that fire within the time that passes in a course, some of them a few times."""
+    return st.builds(
+        Schedule,
+        recurrence=st.builds(
+            Recurrence,
+            every=st.sampled_from([1, 30, 600]),
+            count=st.sampled_from([None, 1, 3]),
+            catch_up=st.sampled_from(["latest", "none", "all"]),
+        ),
+        template=st.just(CHILD),
+        overlap=st.sampled_from(["allow", "skip", "queue", "replace"]),
+        pause_after=st.sampled_from([None, 1]),
+    )
+
+
+def acts_on_schedules() -> st.SearchStrategy[c.Command]:
+    """What may be done to a schedule; `Deliver` says that what it bore is stored."""
+    return st.one_of(
+        st.sampled_from(
+            [c.Recur(), c.Pause(), c.Resume(), c.RunNow(), c.Deliver(), c.Cancel(), c.Rerun()]
+        ),
+        st.builds(c.Revise, schedule=schedules(), parts=st.sampled_from([None, {"times": ""}])),
     )
 
 

@@ -217,6 +217,7 @@ class Reference:
         tie = self.edges.get((settlement.parent, settlement.child))
         if tie is not None:
             tie.settled = True
+        self._let_go(settlement.parent)
         child = self.records.get(settlement.child)
         if child is None or child.task.state is not State.BLOCKED:
             return 0 if settlement.satisfied else -1
@@ -241,6 +242,16 @@ class Reference:
 
     def unlink(self, parent: str, child: str) -> None:
         self.edges.pop((parent, child), None)
+        self._let_go(parent)
+
+    def _let_go(self, parent: str) -> None:
+        """An edge has changed: a deletion that edges put off is due again."""
+        record = self.records.get(parent)
+        if record is None or record.task.state not in TERMINAL or self.held(parent):
+            return
+        at = entry_of(record.task).timer
+        if record.timer is not None and at is not None and at <= self.now < record.timer:
+            record.timer = self.now
 
     def held(self, task_id: str) -> bool:
         """Whether a live child was not told, or still loads the result."""
@@ -330,7 +341,10 @@ class Reference:
         writes = tuple(e.write_id for e in (*record.history[-1:], event) if e.write_id)
         self._note(record, event)
         del self.records[task.id]
+        parents = [parent for parent, child in self.edges if child == task.id]
         self.edges = {pair: tie for pair, tie in self.edges.items() if task.id not in pair}
+        for parent in parents:
+            self._let_go(parent)
         until = self.now + SUBMIT_WINDOW_MS
         self.stubs[task.id] = (task.definition.digest, task.state, until, writes)
         self._admit(record)

@@ -28,17 +28,28 @@ from andon.contract.edges import Link, Settlement
 from andon.contract.outcomes import ChangeKind
 from andon.contract.requests import Change, ClaimRequest
 from andon.contract.store import Store
-from andon.lifecycle.admission import admit
+from andon.lifecycle.admission import admit, admit_schedule
 from andon.lifecycle.apply import apply
 from andon.lifecycle.commands import Command, Evict
+from andon.lifecycle.firing import begun
 from andon.lifecycle.moves import TARGETS
+from andon.lifecycle.schedules import is_schedule, record_definition
 from andon.lifecycle.timers import on_timer, rearm
 from andon.model.errors import InvalidTransition
 from andon.model.fleet import QueueConfig
 from andon.model.task import Definition, Task
 from andon.model.words import State
 
-from .courses import acts, fields, plain_policies, policies, reports, rest
+from .courses import (
+    acts,
+    acts_on_schedules,
+    fields,
+    plain_policies,
+    policies,
+    reports,
+    rest,
+    schedules,
+)
 from .worlds import MODEL, Copies, Worlds, change_of
 
 EXAMPLES, STEPS = (500, 80) if os.environ.get("ANDON_HYPOTHESIS") == "thorough" else (20, 40)
@@ -149,6 +160,22 @@ class Stores(RuleBasedStateMachine):
             self.move(copies, command)
 
     # --- control ---
+
+    @rule(data=st.data(), task_id=ids)
+    def make_schedule(self, data: st.DataObject, task_id: str) -> None:
+        """A record that never runs, beside the tasks and under their ids."""
+        wanted = data.draw(schedules())
+        begun_now = begun(task_id, wanted, self.worlds.now)
+        definition = record_definition(task_id, begun_now)
+        write_id = self.write_id()
+        record = admit_schedule(definition, begun_now, self.worlds.now, write_id)
+        self.worlds.create([record])
+
+    @rule(data=st.data(), task_id=ids)
+    def act_on_schedule(self, data: st.DataObject, task_id: str) -> None:
+        copies = self.worlds.copies(task_id)
+        if copies is not None and is_schedule(copies[MODEL]):
+            self.move(copies, data.draw(acts_on_schedules()))
 
     @rule(data=st.data(), task_id=ids)
     def act(self, data: st.DataObject, task_id: str) -> None:

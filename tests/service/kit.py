@@ -92,9 +92,11 @@ class Running:
 
 
 @contextmanager
-def serving(app: Andon, *, guard: Guard | None = None, **settings: Any) -> Iterator[Running]:
+def serving(
+    app: Andon, *, guard: Guard | None = None, port: int = 0, **settings: Any
+) -> Iterator[Running]:
     """Serve an application for as long as the block lasts."""
-    running = Running(Service(app, Settings(port=0, **settings), guard=guard))
+    running = Running(Service(app, Settings(port=port, **settings), guard=guard))
     running.start()
     try:
         yield running

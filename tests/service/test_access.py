@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 
     from andon import Andon
 
-PUBLIC, ANY, RUN = "public", "any", "run"
-"""Needs no token; any valid one; the run token of the run in the path or body."""
+PUBLIC, ANY, RUN, SIGNED = "public", "any", "run", "signed"
+"""Needs no token; any valid one; the run token of the run in the path or body; a signature in the
+path, for which no token is any good (test_signed_urls.py)."""
 
 
 @dataclass(frozen=True)
@@ -122,9 +123,13 @@ ROUTES = {
     "POST /api/v1/runs/{task_id:str}/{number:str}/report": Route(RUN, {"outcome": "released"}),
     "GET /api/v1/runs/{task_id:str}/{number:str}/dependencies": Route(RUN),
     "PUT /api/v1/runs/{task_id:str}/{number:str}/artifacts/{name:str}": Route(RUN),
+    "POST /api/v1/runs/{task_id:str}/{number:str}/artifacts/{name:str}": Route(RUN),
     "POST /api/v1/runs/{task_id:str}/{number:str}/logs": Route(RUN, {"lines": [{"text": "x"}]}),
     "GET /api/v1/tasks/{task_id:str}/artifacts": Route("tasks:read:q"),
     "GET /api/v1/tasks/{task_id:str}/artifacts/{name:str}": Route("tasks:read:q"),
+    "GET /api/v1/tasks/{task_id:str}/artifacts/{name:str}/url": Route("tasks:read:q"),
+    "GET /blobs/{opaque:str}": Route(SIGNED),
+    "PUT /blobs/{opaque:str}": Route(SIGNED),
     "GET /api/v1/tasks/{task_id:str}/logs": Route("tasks:read:q"),
     "GET /api/v1/tasks/{task_id:str}/logs/stream": Route("tasks:read:q"),
     "POST /api/v1/engine/submit": Route(
@@ -434,7 +439,7 @@ def test_a_token_that_allows_too_little_is_refused(world: World, name: str, kind
     assert reply.json()["scope"]
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if ROUTES[n].needs != RUN])
+@pytest.mark.parametrize("name", [n for n in NAMES if ROUTES[n].needs not in {RUN, SIGNED}])
 def test_the_scope_that_a_route_needs_is_enough(world: World, name: str):
     needs = ROUTES[name].needs
     header = None
@@ -478,8 +483,13 @@ def test_a_run_is_not_spoken_for_by_an_api_token(world: World, name: str):
     assert world.send(name, f"Bearer {world.token('*')}", task_id).status_code == 401
 
 
-LAST_WORDS = {"POST /api/v1/runs/{task_id:str}/{number:str}/logs"}
-"""What a run may do for a moment after its end: what it logged last is sent then."""
+LAST_WORDS = {
+    "POST /api/v1/runs/{task_id:str}/{number:str}/logs",
+    "PUT /api/v1/runs/{task_id:str}/{number:str}/artifacts/{name:str}",
+    "POST /api/v1/runs/{task_id:str}/{number:str}/artifacts/{name:str}",
+}
+"""What a run may do for a while after its end: what it logged last is sent then, and what it leaves
+behind if the end was none of its own (test_registered.py)."""
 
 
 @pytest.mark.parametrize("name", [n for n in IN_PATH if n not in LAST_WORDS])

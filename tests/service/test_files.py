@@ -76,7 +76,7 @@ def test_what_was_uploaded_is_listed_and_comes_back_as_it_was(http: httpx.Client
     assert kept.status_code == 200, kept.text
     digest = hashlib.sha256(sent)
     assert kept.json()["sha256"] == digest.hexdigest()
-    assert http.get(held.files).json() == {"artifacts": [kept.json()]}
+    assert http.get(held.files).json()["artifacts"] == [kept.json()]
     got = http.get(f"{held.files}/out.bin")
     assert got.content == sent
     assert got.headers["content-type"] == "image/x-noise"
@@ -135,11 +135,11 @@ def test_a_name_is_a_name_and_never_a_path(http: httpx.Client, held: Held, name:
     assert http.get(f"{held.files}/{escaped}").content == name.encode()
 
 
-@pytest.mark.parametrize("name", ["a%00b", "a%0Ab", "x" * 129])
+@pytest.mark.parametrize("name", ["a%00b", "a%0Ab", "x" * 1_025])
 def test_a_name_that_cannot_be_is_refused(http: httpx.Client, held: Held, name: str):
     told = problem(put(http, held, name, b"x"), 422, "invalid-submission")
     assert told["field"] == "name"
-    assert http.get(held.files).json() == {"artifacts": []}
+    assert http.get(held.files).json()["artifacts"] == []
 
 
 def test_what_is_not_there_is_told_as_such(http: httpx.Client, held: Held):
@@ -162,7 +162,7 @@ def test_an_expired_artifact_is_gone(http: httpx.Client, held: Held):
 def test_a_run_that_has_ended_keeps_no_more_files(http: httpx.Client, held: Held):
     held.end()
     problem(put(http, held, "late", b"x"), 409, "lease-lost")
-    assert http.get(held.files).json() == {"artifacts": []}
+    assert http.get(held.files).json()["artifacts"] == []
 
 
 def test_a_run_that_ends_while_it_uploads_keeps_nothing_of_it(http: httpx.Client, held: Held):
@@ -183,7 +183,7 @@ def test_an_object_store_behind_the_service_keeps_files_and_logs(tmp_path: Any, 
         kept = put(http, held, "out.bin", (sent[at : at + MIB] for at in range(0, len(sent), MIB)))
         assert kept.status_code == 200, kept.text
         assert kept.json()["sha256"] == hashlib.sha256(sent).hexdigest()
-        assert http.get(held.files).json() == {"artifacts": [kept.json()]}
+        assert http.get(held.files).json()["artifacts"] == [kept.json()]
         assert http.get(f"{held.files}/out.bin").content == sent
         part = http.get(f"{held.files}/out.bin", headers={"Range": "bytes=5-9"})
         assert (part.status_code, part.content) == (206, sent[5:10])
@@ -223,7 +223,7 @@ def test_an_upload_that_is_cut_leaves_nothing(
         unfinished = tmp_path / "tasks.db-artifacts" / ".unfinished"
         eventually(lambda: unfinished.exists() and list(unfinished.iterdir()))
     eventually(lambda: not list(unfinished.iterdir()))
-    assert http.get(held.files).json() == {"artifacts": []}
+    assert http.get(held.files).json()["artifacts"] == []
 
 
 def _callers() -> set[int]:

@@ -28,6 +28,10 @@ def test_a_schedule_is_made_once_and_changed(http: httpx.Client) -> None:
     task = found["task"]
     assert (task["args"], task["priority"], task["policy"]["max_retries"]) == ({"a": 1}, 1, 7)
     assert http.get(URL).json()["schedules"][0]["name"] == "s"
+    seen = http.get(f"{URL}/s?as=choria").json()
+    assert (seen["Name"], seen["Schedule"]) == ("s", "CRON_TZ=Europe/Berlin 0 2 * * *")
+    assert http.get(f"{URL}?as=jobbers").json()["schedules"][0]["cron_expr"] == "0 2 * * *"
+    problem(http.get(f"{URL}/s?as=nobody"), 422, "invalid-request")
     [time] = http.get(f"{URL}/s/next?count=1&after=2027-03-28T00:00:00Z").json()["times"]
     assert time["local"] == "2027-03-28T03:00:00+02:00"
     assert "Clocks go forward" in time["notes"][0]

@@ -21,6 +21,10 @@ def test_the_ledger_balances(seed: int) -> None:
     course = simulate(seed)
     assert course.ledger.moves["claim"]
     assert course.ledger.moves["complete"]
+    assert course.ledger.moves["recur"]
+    assert course.borne.occurrences
+    assert course.borne.follow_ups
+    assert course.borne.fanned_out
 
 
 def test_a_seed_takes_the_same_course_again() -> None:

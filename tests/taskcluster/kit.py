@@ -23,6 +23,11 @@ def slugid() -> str:
     return base64.urlsafe_b64encode(uuid.uuid4().bytes)[:22].decode()
 
 
+def own_queue() -> str:
+    """The id of a task queue that no other test has."""
+    return f"proj/q{uuid.uuid4().hex}"
+
+
 def at(offset: timedelta = timedelta()) -> str:
     """A time, so far from now."""
     return (datetime.now(UTC) + offset).isoformat(timespec="milliseconds")[:-6] + "Z"
@@ -54,7 +59,7 @@ def refused(
     answer: httpx.Response, status: int, code: str, method: str | None = None
 ) -> dict[str, Any]:
     """The error that the answer must be, in the shape that every error has."""
-    assert answer.status_code == status, answer.text
+    assert answer.status_code == status, answer.text[:2_000]
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["cache-control"] == "no-store no-cache must-revalidate"
     error = answer.json()
@@ -91,7 +96,7 @@ class Queue:
     def answer(self, method: str, path: str, body: Any = None, **options: Any) -> Any:
         """The document of an answer that must be good."""
         answer = self.ask(method, path, body, **options)
-        assert answer.status_code == 200, answer.text
+        assert answer.status_code == 200, answer.text[:2_000]
         assert answer.headers["cache-control"] == "no-store no-cache must-revalidate"
         return answer.json()
 

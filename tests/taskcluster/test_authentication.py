@@ -12,9 +12,9 @@ from andon.model.errors import AuthenticationFailed, ConfigurationError
 from andon.service.taskcluster.trust.authentication import Authentication, Incoming
 from andon.service.taskcluster.trust.caller import OPEN, Caller
 from andon.service.taskcluster.trust.clients import MOST_CLIENTS
-from andon.service.taskcluster.trust.proxies import Proxies
 from andon.service.taskcluster.trust.registry import ClientRegistry
 from andon.service.trust.access import Access
+from andon.service.trust.proxies import Proxies
 from andon.stores.memory import MemoryStore
 
 from .signer import SEED, Signer

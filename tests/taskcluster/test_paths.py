@@ -1,20 +1,22 @@
 """Every route of the face: found by its path as clients encode it and as people type it, and what
 is wrong with a request told in one shape."""
 
-import uuid
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import httpx
 import pytest
-from tests.service.kit import serving
+from tests.service.kit import Running, serving
 
 from andon import Andon
+from andon.artifacts.base import Artifact
+from andon.artifacts.blobs import once
 from andon.service.taskcluster.face import TABLE
 from andon.service.taskcluster.settings import TaskclusterSettings
 from andon.service.taskcluster.table import Route
 
-from .kit import BASE, QUEUE, WORKER, Queue, definition, refused, slugid
+from .kit import BASE, HOUR, QUEUE, WORKER, Queue, at, definition, own_queue, refused, slugid
 
 Prepare = Callable[[Queue], dict[str, str]]
 
@@ -39,8 +41,14 @@ def pending(queue: Queue) -> dict[str, str]:
     return {"taskId": task_id, "taskGroupId": task_id}
 
 
+def sealed(queue: Queue) -> dict[str, str]:
+    params = pending(queue)
+    queue.answer("POST", f"/task-group/{params['taskGroupId']}/seal")
+    return params
+
+
 def claimed(queue: Queue) -> dict[str, str]:
-    of_its_own = f"proj/q{uuid.uuid4().hex[:20]}"
+    of_its_own = own_queue()
     task_id = queue.create(taskQueueId=of_its_own)
     [claim] = queue.claim(queue=of_its_own)
     assert claim["status"]["taskId"] == task_id
@@ -48,8 +56,42 @@ def claimed(queue: Queue) -> dict[str, str]:
 
 
 def queued(queue: Queue) -> dict[str, str]:
-    return {"taskQueueId": f"proj%2Fq{uuid.uuid4().hex[:20]}"}
+    return {"taskQueueId": quote(own_queue(), safe="")}
 
+
+S3 = {"storageType": "s3", "contentType": "text/plain", "expires": at(HOUR)}
+UPLOAD = slugid()
+RUNNING: list[Running] = []
+"""The service, once there is one."""
+
+
+def left_nothing(queue: Queue) -> dict[str, str]:
+    return {**claimed(queue), "name": "public%2Fa%20b.txt"}
+
+
+def left_file(queue: Queue) -> dict[str, str]:
+    params = left_nothing(queue)
+    path = f"/task/{params['taskId']}/runs/0/artifacts/{params['name']}"
+    url = queue.answer("POST", path, S3)["putUrl"]
+    sent = queue.http.put(url, content=b"hello", headers={"content-type": "text/plain"})
+    assert sent.status_code == 200, sent.text
+    return params
+
+
+def left_object(queue: Queue) -> dict[str, str]:
+    """What no route makes, since there is no object service."""
+    params = {**claimed(queue), "name": "object"}
+    [running] = RUNNING
+    kept = running.call(running.service.engine.artifacts())
+    of = (params["taskId"], 0, "object")
+    entry = Artifact(task=of[0], run=0, name=of[2], content_type="a/b", created_at=1, upload=UPLOAD)
+    running.call(kept.register(entry))
+    running.call(kept.fill(*of, once(b"x")))
+    return params
+
+
+GOOD = {"finishArtifact": 204, "getArtifact": 303, "getLatestArtifact": 303}
+"""What the others answer is 200."""
 
 EXAMPLES: dict[str, Example] = {
     "ping": Example(nothing),
@@ -64,12 +106,28 @@ EXAMPLES: dict[str, Example] = {
     "scheduleTask": Example(pending),
     "rerunTask": Example(pending),
     "cancelTask": Example(pending),
+    "changeTaskPriority": Example(pending, {"newPriority": "high"}),
+    "listDependentTasks": Example(pending),
     "listTaskGroup": Example(pending),
+    "getTaskGroup": Example(pending),
+    "sealTaskGroup": Example(pending),
+    "cancelTaskGroup": Example(sealed),
+    "changeTaskGroupPriority": Example(pending, {"newPriority": "high"}),
     "claimWork": Example(queued, WORKER),
     "reclaimTask": Example(claimed),
     "reportCompleted": Example(claimed),
     "reportFailed": Example(claimed),
     "reportException": Example(claimed, {"reason": "worker-shutdown"}),
+    "createArtifact": Example(left_nothing, S3),
+    "finishArtifact": Example(left_object, {"uploadId": UPLOAD}),
+    "listArtifacts": Example(left_file),
+    "listLatestArtifacts": Example(left_file),
+    "artifactInfo": Example(left_file),
+    "latestArtifactInfo": Example(left_file),
+    "artifact": Example(left_file),
+    "latestArtifact": Example(left_file),
+    "getArtifact": Example(left_file),
+    "getLatestArtifact": Example(left_file),
     "taskQueueCounts": Example(queued),
     "taskQueueCountsBatch": Example(nothing, {"taskQueueIds": [QUEUE]}),
     "pendingTasks": Example(queued),
@@ -82,6 +140,7 @@ def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
     url = f"sqlite:///{tmp_path_factory.mktemp('paths')}/tasks.db"
     settings = TaskclusterSettings(claim_wait=0.0)
     with serving(Andon(url), taskcluster=settings) as running, running.client() as client:
+        RUNNING[:] = [running]
         yield client
 
 
@@ -108,6 +167,7 @@ class Asking:
         self.route = ROUTES[name]
         self.params = EXAMPLES[name].prepare(queue)
         self.body = EXAMPLES[name].body
+        self.good = GOOD.get(name, 200)  #: the status of a good answer
 
     def __call__(self, **changed: Any) -> httpx.Response:
         path = changed.pop("path", None) or path_of(self.route, self.params)
@@ -136,7 +196,7 @@ def test_no_two_routes_have_one_name_or_one_path():
 
 @every_route
 def test_it_answers_its_path_as_clients_encode_it(asking: Asking, name: str):
-    assert asking().status_code == 200, asking().text
+    assert asking().status_code == asking.good, asking().text
 
 
 @pytest.mark.parametrize("name", [n for n, r in sorted(ROUTES.items()) if "taskQueueId" in r.path])
@@ -161,6 +221,7 @@ BAD = {
     "taskId": ("x", "a" * 22, slugid() + "A", "%00", "%ff", "..%2F" + slugid()),
     "taskGroupId": ("x", slugid()[:-1]),
     "runId": ("-1", "x", "1.0", "9" * 30, "%20"),
+    "name": ("%00", "%ff", "a%0Ab", "x" * 1_025, "%E2%82%AC"),
     "taskQueueId": ("proj", "proj%2FWT", "proj%2Fwt%2Fmore", "a%20b%2Fwt", "p" * 39 + "%2Fwt"),
 }
 
@@ -181,14 +242,14 @@ def test_a_query_parameter_that_it_does_not_take_is_refused(asking: Asking, name
     error = asking.refused(400, "InvalidRequestArguments", params={"colour": "red"})
     assert "colour" in error["message"]
     paged = "limit" in asking.route.query
-    assert asking(params={"limit": "10"}).status_code == (200 if paged else 400)
+    assert asking(params={"limit": "10"}).status_code == (asking.good if paged else 400)
     for query in ("limit=x", "limit=-1", "limit=", "continuationToken=", "limit=1&limit=2"):
         asking.refused(400, "InvalidRequestArguments", params=query)
 
 
 @every_route
 def test_a_signature_in_the_query_is_no_parameter(asking: Asking, name: str):
-    assert asking(params={"bewit": "abc"}).status_code == 200
+    assert asking(params={"bewit": "abc"}).status_code == asking.good
 
 
 @every_route
@@ -203,7 +264,7 @@ def test_a_body_that_is_no_json_is_refused(asking: Asking, name: str):
 def test_a_body_of_another_type_is_refused_where_one_is_taken(asking: Asking, name: str):
     headers = {"content-type": "text/plain"}
     if asking.route.takes is None:
-        assert asking(content=b"hello", headers=headers).status_code == 200
+        assert asking(content=b"hello", headers=headers).status_code == asking.good
     else:
         asking.refused(400, "MalformedPayload", content=b"{}", headers=headers)
 
@@ -211,7 +272,7 @@ def test_a_body_of_another_type_is_refused_where_one_is_taken(asking: Asking, na
 @every_route
 def test_a_body_that_is_not_there_counts_as_an_empty_object(asking: Asking, name: str):
     if asking.body is None:
-        assert asking(content=b"", headers={"content-length": "0"}).status_code == 200
+        assert asking(content=b"", headers={"content-length": "0"}).status_code == asking.good
     else:
         asking.refused(400, "InputValidationError", content=b"")
 
@@ -220,7 +281,7 @@ def test_a_body_that_is_not_there_counts_as_an_empty_object(asking: Asking, name
 def test_a_property_that_it_does_not_know_is_refused(asking: Asking, name: str):
     body = {**(asking.body or {}), "colour": "red"}
     if asking.route.takes is None or name in ANYTHING:
-        assert asking(json=body).status_code == 200
+        assert asking(json=body).status_code == asking.good
     else:
         error = asking.refused(400, "InputValidationError", json=body)
         assert "colour" in error["message"]

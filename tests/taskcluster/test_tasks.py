@@ -216,6 +216,85 @@ def test_dependents_go_on_when_what_they_wait_for_has_ended_as_they_require(queu
     assert claim["status"]["taskId"] == strict
 
 
+def test_dependents_are_listed_before_and_after_they_were_released(queue: Queue):
+    parent = queue.create()
+    assert queue.answer("GET", f"/task/{parent}/dependents") == {"taskId": parent, "tasks": []}
+    ids = sorted(queue.create(dependencies=[parent]) for _ in range(5))
+    queue.act(ids[0], "schedule")
+    queue.claim(2)
+    queue.report(parent, 0, "completed")
+    listed: list[str] = []
+    params: dict[str, Any] = {"limit": 2}
+    while True:
+        answer = queue.answer("GET", f"/task/{parent}/dependents", params=params)
+        assert answer["tasks"]
+        listed += [row["status"]["taskId"] for row in answer["tasks"]]
+        if "continuationToken" not in answer:
+            break
+        params["continuationToken"] = answer["continuationToken"]
+    assert listed == ids
+    refused(queue.ask("GET", f"/task/{slugid()}/dependents"), 404, "ResourceNotFound")
+    bad = {"continuationToken": "AAAA"}
+    refused(queue.ask("GET", f"/task/{parent}/dependents", params=bad), 400, "InputError")
+
+
+def test_a_priority_may_be_changed_until_the_task_has_ended(queue: Queue):
+    first, second = queue.create(), queue.create()
+    body = {"newPriority": "highest"}
+    status = queue.answer("POST", f"/task/{second}/priority", body)["status"]
+    assert status["priority"] == "highest"
+    assert queue.answer("GET", f"/task/{second}")["priority"] == "highest"
+    [claim] = queue.claim()
+    assert claim["status"]["taskId"] == second
+    assert claim["task"]["priority"] == "highest"
+    running = queue.answer("POST", f"/task/{second}/priority", {"newPriority": "low"})["status"]
+    assert (running["state"], running["priority"]) == ("running", "low")
+    queue.report(second, 0, "completed")
+    answer = queue.ask("POST", f"/task/{second}/priority", body)
+    refused(answer, 409, "RequestConflict", "changeTaskPriority")
+    queue.act(second, "rerun")
+    answer = queue.ask("POST", f"/task/{second}/priority", body)
+    refused(answer, 409, "RequestConflict", "changeTaskPriority")
+    answer = queue.ask("POST", f"/task/{first}/priority", {"newPriority": "normal"})
+    refused(answer, 400, "InputValidationError", "changeTaskPriority")
+    refused(queue.ask("POST", f"/task/{slugid()}/priority", body), 404, "ResourceNotFound")
+
+
+def test_a_task_created_before_its_priority_was_changed_is_the_same_task_still(queue: Queue):
+    task_id, sent = slugid(), definition()
+    queue.answer("PUT", f"/task/{task_id}", sent)
+    queue.answer("POST", f"/task/{task_id}/priority", {"newPriority": "high"})
+    assert queue.answer("PUT", f"/task/{task_id}", sent)["status"]["priority"] == "high"
+
+
+def test_a_task_that_waits_is_rerun_at_once_and_one_that_ends_without_a_run_gets_one(queue: Queue):
+    waits = slugid()
+    queue.create(waits, dependencies=[waits])
+    status = queue.act(waits, "rerun")
+    assert status["state"] == "pending"
+    assert [(run["runId"], run["reasonCreated"]) for run in status["runs"]] == [(0, "rerun")]
+
+    other = slugid()
+    queue.create(other, dependencies=[other])
+    [run] = queue.act(other, "cancel")["runs"]
+    assert (run["runId"], run["state"], run["reasonResolved"]) == (0, "exception", "canceled")
+    assert run["reasonCreated"] == "exception"
+    assert [run["runId"] for run in queue.act(other, "rerun")["runs"]] == [0, 1]
+
+
+def test_a_task_has_fifty_runs_at_most(queue: Queue):
+    task_id = queue.create(retries=49)
+    for number in range(50):
+        [claim] = queue.claim()
+        assert claim["runId"] == number
+        assert claim["status"]["retriesLeft"] == 49 - number
+        queue.report(task_id, number, "exception", {"reason": "intermittent-task"})
+    assert queue.state(task_id) == "exception"
+    answer = queue.ask("POST", f"/task/{task_id}/rerun")
+    refused(answer, 409, "RequestConflict", "rerunTask")
+    assert len(queue.status(task_id)["runs"]) == 50
+
+
 def test_a_task_that_was_never_created_is_not_found(queue: Queue):
     for path in ("", "/status"):
         refused(queue.ask("GET", f"/task/{slugid()}{path}"), 404, "ResourceNotFound")

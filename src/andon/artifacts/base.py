@@ -1,13 +1,13 @@
 """Artifacts and logs of runs: what they are, and all that can be asked about them."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
+from typing import Literal, Protocol
 
 import msgspec
 
 from andon.model.errors import AndonError
 
-MAX_NAME = 128
+MAX_NAME = 1_024
 """Characters in an artifact's name."""
 
 MAX_LOG = 8 * 1024 * 1024
@@ -15,7 +15,7 @@ MAX_LOG = 8 * 1024 * 1024
 
 
 class ArtifactNotFound(AndonError):
-    """There is no such artifact.
+    """There is no such artifact, or no file that could be read for it.
 
     Example:
         from andon.errors import ArtifactNotFound
@@ -29,33 +29,86 @@ class ArtifactNotFound(AndonError):
             raise AssertionError("it was found")
     """
 
-    def __init__(self, task: str, name: str) -> None:
+    def __init__(self, task: str, name: str, why: str = "") -> None:
         super().__init__(
-            f"Task {task!r} has no artifact {name!r}. See: andon artifacts list {task}."
+            f"Artifact {name!r} of task {task!r} {why}"
+            if why
+            else f"Task {task!r} has no artifact {name!r}. See: andon artifacts list {task}."
         )
         self.task = task  #: id of the task
         self.name = name  #: the name asked for
 
 
+class ArtifactConflict(AndonError):
+    """There is an artifact of that name and run already, and it is another.
+
+    Example:
+        from andon.errors import ArtifactConflict
+
+        def told(error: ArtifactConflict) -> str:
+            return f"{error.name} of run {error.run} is there already"
+    """
+
+    def __init__(self, artifact: "Artifact", why: str) -> None:
+        super().__init__(
+            f"Run {artifact.run} of task {artifact.task!r} has an artifact {artifact.name!r} "
+            f"already, and it {why}. Choose another name."
+        )
+        self.task = artifact.task  #: id of the task
+        self.run = artifact.run  #: number of the run
+        self.name = artifact.name  #: of the artifact
+
+
 class Artifact(msgspec.Struct, frozen=True, kw_only=True):
-    """One file that one run left behind.
+    """One file that one run left behind, or what stands in the place of one.
 
     Example:
         handle = await remind.submit("ann")
         await handle.result(timeout=60)
         [artifact] = await handle.artifacts()
         assert artifact.name == "mail.txt" and artifact.content_type == "text/plain"
+        assert artifact.is_present and not artifact.is_over(artifact.created_at)
     """
 
     task: str  #: id of the task
     run: int  #: number of the run
     name: str  #: unique within its run
-    size: int  #: bytes
-    sha256: str  #: of the content, hex
+    size: int = 0  #: bytes, as they are kept
+    sha256: str = ""  #: of the bytes, hex; empty where there are none
     content_type: str  #: media type, sent as Content-Type
     created_at: int  #: ms UTC
     expires_at: int | None = None  #: ms UTC; None: goes with its task
     data: str = ""  #: where its content is; means something to the place alone
+    kind: Literal["file", "reference", "link", "error"] = "file"
+    """What it is: bytes of its own, a URL elsewhere, another artifact of the same run, or the
+    reason why there is nothing."""
+    encoding: str = ""
+    """What the bytes are encoded with, `gzip` for example, sent as Content-Encoding; empty: with
+    nothing."""
+    url: str = ""  #: of a reference: where it leads
+    target: str = ""  #: of a link: name of the artifact that it stands for
+    reason: str = ""  #: of an error: why, in a word
+    message: str = ""  #: of an error: why, for people
+    upload: str = ""
+    """With an id, the file is shown only when whoever registered it has said that it is complete;
+    without one it is shown before its bytes have come."""
+    is_finished: bool = False  #: it was said that it is complete
+
+    @property
+    def is_present(self) -> bool:
+        """Whether there is something to read: the bytes of a file have come, and it is complete."""
+        if self.kind != "file":
+            return True
+        return bool(self.data or self.sha256) and (self.is_finished or not self.upload)
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether lists have it."""
+        return self.is_finished or not self.upload
+
+    def is_over(self, now: int) -> bool:
+        """Whether it has expired at `now` (ms UTC)."""
+        return self.expires_at is not None and self.expires_at <= now
 
 
 class LogLine(msgspec.Struct, frozen=True, array_like=True):
@@ -80,6 +133,13 @@ class LogPage(msgspec.Struct, frozen=True):
     cursor: str
 
 
+class ArtifactPage(msgspec.Struct, frozen=True):
+    """Artifacts of one run after a name, by name."""
+
+    artifacts: tuple[Artifact, ...]
+    after: str  #: the name that the next page comes after; empty: there is none
+
+
 class Artifacts(Protocol):
     """The artifacts and logs of all tasks."""
 
@@ -91,11 +151,12 @@ class Artifacts(Protocol):
         content: AsyncIterable[bytes],
         *,
         content_type: str = "application/octet-stream",
+        encoding: str = "",
         expires_at: int | None = None,
     ) -> Artifact:
         """Store a file under a run, as a stream. It is there when this has returned, whole or not
-        at all; one of the same name and run is replaced. Raises `InvalidSubmission` for a name
-        that cannot be."""
+        at all; a file of the same name and run is replaced. Raises `InvalidSubmission` for a name
+        that cannot be, `ArtifactConflict` where the name is that of no file."""
         ...
 
     async def find(self, task: str, run: int | None = None) -> list[Artifact]:
@@ -122,4 +183,56 @@ class Artifacts(Protocol):
 
     async def close(self) -> None:
         """Let go of connections."""
+        ...
+
+
+class ArtifactEntries(Artifacts, Protocol):
+    """The artifacts where they are kept: one by one, and registered before their bytes come."""
+
+    async def register(self, entry: Artifact) -> Artifact:
+        """Make an entry, without bytes if it is a file; an equal one again is the same, with the
+        later of both expiries (`entries.again`). Raises `InvalidSubmission` for what cannot be,
+        `ArtifactConflict` for one that differs."""
+        ...
+
+    async def fill(
+        self,
+        task: str,
+        run: int,
+        name: str,
+        content: AsyncIterable[bytes],
+        *,
+        encoding: str = "",
+    ) -> Artifact:
+        """Store the bytes of a file that is registered, whole or not at all; those before are
+        replaced. Raises `ArtifactNotFound` where no file is registered."""
+        ...
+
+    async def finish(self, task: str, run: int, name: str, upload: str) -> Artifact:
+        """Say that a file that was registered with this upload id is complete. Repeatable. Raises
+        `ArtifactNotFound`, and `InvalidSubmission` for another id or a file without bytes."""
+        ...
+
+    async def get(self, task: str, run: int, name: str) -> Artifact | None:
+        """The artifact of that name and run, whether lists show it or not, also if it has expired
+        and is not swept yet; None where there is none."""
+        ...
+
+    async def runs(self, task: str) -> list[int]:
+        """Numbers of the runs that left anything behind, logs included, ascending."""
+        ...
+
+    async def page(
+        self, task: str, run: int, *, after: str = "", limit: int = 1_000
+    ) -> ArtifactPage:
+        """Artifacts of a run whose names come after one, by name, at most `limit` of them; without
+        the expired. Costs one listing of the run's names, and what is read of the page."""
+        ...
+
+    async def follow(
+        self, artifact: Artifact, passing: Callable[[Artifact], object] = ...
+    ) -> Artifact:
+        """What a link stands for in the end; any other artifact is itself. `passing` is told each
+        that is passed, the first and the last among them, and may raise. Raises `ArtifactNotFound`
+        where it leads nowhere, `ArtifactConflict` where it leads back."""
         ...

@@ -14,6 +14,11 @@ class Blobs(Protocol):
         """Write a file; readers see it whole or not at all."""
         ...
 
+    async def create(self, path: str, content: bytes) -> bool:
+        """Write a small file if there is none of that path; False if there is. Of those that try
+        at once one succeeds."""
+        ...
+
     def read(self, path: str, start: int = 0) -> AsyncIterator[bytes]:
         """The content from a byte on. Raises `FileNotFoundError`."""
         ...

@@ -34,6 +34,10 @@ class FolderBlobs:
             draft.unlink(missing_ok=True)
             raise
 
+    async def create(self, path: str, content: bytes) -> bool:
+        draft = self._root / _UNFINISHED / secrets.token_hex(8)
+        return await asyncio.to_thread(_create_new, draft, self._root / path, content)
+
     async def read(self, path: str, start: int = 0) -> AsyncIterator[bytes]:
         file = await asyncio.to_thread((self._root / path).open, "rb")
         try:
@@ -63,6 +67,22 @@ class FolderBlobs:
 def _create(draft: Path) -> BinaryIO:
     draft.parent.mkdir(parents=True, exist_ok=True)
     return draft.open("xb")
+
+
+def _create_new(draft: Path, place: Path, content: bytes) -> bool:
+    """A file that is whole from the moment it has its name, if no other has that name."""
+    with _create(draft) as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            place.parent.mkdir(parents=True, exist_ok=True)
+            os.link(draft, place)
+        except FileExistsError:
+            return False
+        finally:
+            draft.unlink(missing_ok=True)
+    return True
 
 
 def _finish(file: BinaryIO, draft: Path, place: Path) -> None:

@@ -14,6 +14,12 @@ class MemoryBlobs:
     async def put(self, path: str, content: AsyncIterable[bytes]) -> None:
         self._files[path] = b"".join([piece async for piece in content])
 
+    async def create(self, path: str, content: bytes) -> bool:
+        if path in self._files:
+            return False
+        self._files[path] = content
+        return True
+
     async def read(self, path: str, start: int = 0) -> AsyncIterator[bytes]:
         if path not in self._files:
             raise FileNotFoundError(path)

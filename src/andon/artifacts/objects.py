@@ -9,7 +9,7 @@ from andon.model.urls import shown
 
 try:
     import obstore as untyped  # its listings are typed for Arrow too, which is not installed
-    from obstore.exceptions import BaseError
+    from obstore.exceptions import AlreadyExistsError, BaseError
 except ImportError as error:  # pragma: no cover - depends on what is installed
     raise ConfigurationError(
         "Artifacts in an object store need one more package: pip install 'andon[objects]'."
@@ -35,6 +35,15 @@ class ObjectBlobs:
             await obstore.put_async(self._store, path, content, max_concurrency=2)
         except BaseError as error:
             raise self._unavailable(error) from error
+
+    async def create(self, path: str, content: bytes) -> bool:
+        try:
+            await obstore.put_async(self._store, path, content, mode="create", use_multipart=False)
+        except AlreadyExistsError:
+            return False
+        except BaseError as error:
+            raise self._unavailable(error) from error
+        return True
 
     async def read(self, path: str, start: int = 0) -> AsyncIterator[bytes]:
         try:

@@ -28,6 +28,7 @@ _COLUMNS = (
     Column("type"),
     Column("created", keeps=True),
     Column("sha256", named=True, spare=True),
+    Column("is", named=True),
 )
 
 
@@ -52,7 +53,16 @@ async def list_(session: Session, *, task_id: str, run: int | None) -> None:
         out.document([_shown(artifact) for artifact in found])
         return
     rows: list[list[Cell]] = [
-        [a.run, a.name, size_of(a.size), a.content_type, iso(a.created_at), a.sha256] for a in found
+        [
+            a.run,
+            a.name,
+            size_of(a.size),
+            a.content_type,
+            iso(a.created_at),
+            a.sha256,
+            _what(a),
+        ]
+        for a in found
     ]
     out.table(_COLUMNS, rows, empty="Its runs left nothing behind.")
 
@@ -68,15 +78,17 @@ async def list_(session: Session, *, task_id: str, run: int | None) -> None:
 async def get(
     session: Session, *, task_id: str, name: str, run: int | None, output: str | None
 ) -> None:
-    """Fetch an artifact.
+    """Fetch an artifact, as it is kept: encoded, if it is.
 
     The file appears when it is whole and its checksum is right. An existing one is replaced only
     if --output names it.
     """
+    from andon.artifacts.links import file_behind
+
     async with session.engine() as engine:
         task_id = await one_named(session, engine, task_id)
         kept = await engine.artifacts()
-        artifact = await _find(kept, task_id, name, run)
+        artifact = await file_behind(kept, await _find(kept, task_id, name, run))
         if output == "-":
             async for piece in kept.read(artifact):
                 sys.stdout.buffer.write(piece)
@@ -96,6 +108,19 @@ async def _find(kept: "Artifacts", task_id: str, name: str, run: int | None) -> 
         if artifact.name == name:
             return artifact
     raise ArtifactNotFound(task_id, name)
+
+
+def _what(artifact: "Artifact") -> str:
+    """What it is, for a list."""
+    if artifact.kind == "reference":
+        return f"reference to {artifact.url}"
+    if artifact.kind == "link":
+        return f"link to {artifact.target}"
+    if artifact.kind == "error":
+        return f"error: {artifact.reason}"
+    if not artifact.is_present:
+        return "file, not there yet"
+    return f"file, {artifact.encoding}" if artifact.encoding else "file"
 
 
 def _place(name: str, output: str | None) -> Path:
@@ -130,6 +155,7 @@ async def _fetch(content: AsyncIterator[bytes], artifact: "Artifact", place: Pat
 
 def _shown(artifact: "Artifact") -> dict[str, object]:
     shown = msgspec.to_builtins(artifact)
-    shown.pop("data")
+    for private in ("data", "upload", "is_finished"):
+        shown.pop(private)
     ends = None if artifact.expires_at is None else iso(artifact.expires_at)
     return {**shown, "created_at": iso(artifact.created_at), "expires_at": ends}

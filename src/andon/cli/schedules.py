@@ -14,10 +14,12 @@ from andon.cli.values import WHEN, When
 from andon.model.recurrence import Recurrence
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
+    from andon.cli.output import Cell
     from andon.engine.base import Engine
     from andon.engine.schedule_requests import ScheduleKeeper
+    from andon.lifecycle.faces.fields import Fields
     from andon.model.recurrence import ExplainedTime
     from andon.model.task import Task
 
@@ -112,13 +114,19 @@ async def list_schedules(session: Session, **asked: Any) -> None:
     """
     from andon.cli.schedule_views import row
     from andon.engine.schedule_views import schedule_document
+    from andon.lifecycle.faces import SCHEDULES, schedule_as
 
     async with session.engine() as engine:
         found = matching(await keeper(engine).live(), **asked)
         now = engine.now()
     out = session.out
-    if out.json:
-        out.document([schedule_document(task) for task in found])
+    if out.json or session.seen_as in SCHEDULES:
+        documents = [schedule_as(session.seen_as, schedule_document(task)) for task in found]
+        if out.json:
+            out.document(documents)
+        else:
+            for one in documents:
+                out.pairs(_flat(one))
         return
     columns = [
         Column("schedule", named=True),
@@ -174,6 +182,7 @@ async def show(session: Session, *, name: str) -> None:
         schedule_of,
         time_document,
     )
+    from andon.lifecycle.faces import SCHEDULES, schedule_as
 
     async with session.engine() as engine:
         task = await schedule_named(engine, name)
@@ -181,12 +190,28 @@ async def show(session: Session, *, name: str) -> None:
         [last] = await engine.get([last_id]) if last_id else [None]
         now = engine.now()
     out, times = session.out, next_times(task, now, _SHOWN)
+    if session.seen_as in SCHEDULES:
+        shown = schedule_as(session.seen_as, schedule_document(task, last))
+        if out.json:
+            out.document(shown)
+        else:
+            out.pairs(_flat(shown))
+        return
     if out.json:
         shown = schedule_document(task, last)
         out.document(shown | {"next": [time_document(one) for one in times]})
         return
     out.pairs(facts(task, last, out, now), title=name if out.terminal else "")
     show_times(out, times, now)
+
+
+def _flat(fields: "Fields") -> "Iterator[tuple[str, Cell]]":
+    """Fields of another system as lines: what is no text or number as JSON."""
+    import msgspec
+
+    for name, value in fields.items():
+        plain = value is None or isinstance(value, str | int)
+        yield name, value if plain else msgspec.json.encode(value).decode()
 
 
 _SHOWN = 5

@@ -36,12 +36,15 @@ logger = logging.getLogger("andon.cli")
 @click.option("--private-key", metavar="FILE", help="PEM; default: in the certificate's file.")
 @click.option("--client-ca", metavar="FILE", help="PEM; admit who shows a certificate of these.")
 @click.option("--require-token", is_flag=True, help="Ask for tokens on loopback too.")
+@click.option("--public-url", metavar="URL", help="Where others reach it: https://tasks.example.")
+@click.option(
+    "--proxy", multiple=True, metavar="ADDRESS", help="Believe its X-Forwarded-Proto and -Port."
+)
 @click.option("--no-board", is_flag=True, help="Show no board at /.")
 @click.option("--no-timekeeper", is_flag=True, help="Leave timers to others.")
 @click.option("--taskcluster", is_flag=True, help="Be a Taskcluster queue too, under /api/queue.")
 @click.option("--claim-timeout", type=DURATION, help="Of its runs, between two reclaims (20m).")
 @click.option("--claim-wait", type=DURATION, help="Longest wait of its claimWork (20s).")
-@click.option("--proxy", multiple=True, metavar="ADDRESS", help="Proxy to believe about the port.")
 @event_loop
 @log_level
 @log_format
@@ -59,12 +62,13 @@ def serve(
     private_key: str | None,
     client_ca: str | None,
     require_token: bool,
+    public_url: str | None,
+    proxy: tuple[str, ...],
     no_board: bool,
     no_timekeeper: bool,
     taskcluster: bool,
     claim_timeout: float | None,
     claim_wait: float | None,
-    proxy: tuple[str, ...],
     loop: Loop,
     quiet: bool,
     log_level: str | None,
@@ -89,12 +93,11 @@ def serve(
         raise ConfigurationError(
             f"The service needs {error.name}. Install it with: pip install 'andon[server]'."
         ) from error
-    if not taskcluster and (claim_timeout is not None or claim_wait is not None or proxy):
-        raise ConfigurationError("--claim-timeout, --claim-wait, --proxy go with --taskcluster.")
+    if not taskcluster and (claim_timeout is not None or claim_wait is not None):
+        raise ConfigurationError("--claim-timeout and --claim-wait go with --taskcluster.")
     face = TaskclusterSettings(
         claim_timeout=1_200.0 if claim_timeout is None else claim_timeout,
         claim_wait=20.0 if claim_wait is None else claim_wait,
-        proxies=proxy,
     )
     settings = Settings(
         host=host,
@@ -105,6 +108,8 @@ def serve(
         private_key=private_key,
         client_ca=client_ca,
         require_token=require_token,
+        public_url=public_url,
+        proxies=proxy,
         rate_limit=rate_limit,
         max_payload=max_payload,
         shutdown_grace=10.0 if grace is None else grace,

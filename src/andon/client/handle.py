@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import msgspec
 
+from andon.artifacts.links import file_behind
 from andon.client.bridge import blocking, blocking_then, iterating
 from andon.client.options import Moment, to_ms, to_priority
 from andon.client.views import EventView, TaskView
@@ -180,7 +181,9 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         return await (await engine.artifacts()).find(self.id, run)
 
     async def read_artifact(self, name: str) -> bytes:
-        """The content of the newest artifact of that name, whole. Raises `ArtifactNotFound`.
+        """The content of the newest artifact of that name, whole and as it is kept: if it has an
+        `encoding`, encoded. A link gives what it stands for. Raises `ArtifactNotFound`, also for a
+        reference and for an error in the place of a file.
 
         Example:
             handle = await remind.submit("ann")
@@ -188,7 +191,7 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
             assert (await handle.read_artifact("mail.txt")).startswith(b"Dear ann")
         """
         artifacts = await (await self.app.engine()).artifacts()
-        found = await artifacts.latest(self.id, name)
+        found = await file_behind(artifacts, await artifacts.latest(self.id, name))
         return b"".join([piece async for piece in artifacts.read(found)])
 
     async def cancel(self, *, force: bool = False, wait: float | None = None) -> State | None:

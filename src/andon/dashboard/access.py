@@ -27,12 +27,13 @@ class Visitor(msgspec.Struct, frozen=True, kw_only=True):
 
         ann = Visitor(name="ann", scopes=("tasks:read:*", "queues:read:*"))
         assert ann.may("tasks:read:mail") and not ann.may("tasks:cancel:mail")
+        assert ann.may_some("tasks:read:")
     """
 
     name: str  #: shown at the top of each page, and kept with what they do
     scopes: tuple[str, ...] = (EVERYTHING,)  #: what they may see and do, as for tokens
     actor: str = ""  #: under which their acts are kept; empty: their name
-    is_known: bool = True  #: False: nobody said who it is, because nobody had to
+    is_known: bool = True  #: False: nobody had to say who it is
 
     def may(self, scope: str) -> bool:
         """Whether the visitor may do this."""

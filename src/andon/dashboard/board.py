@@ -69,13 +69,11 @@ _FRESH = (b"cache-control", b"no-store")
 
 
 class Board:
-    """The board of one store, as an ASGI application.
+    """The board of one store, as an ASGI application; `Andon.board` makes one.
 
     Example:
-        from andon import Andon
-
-        app = Andon("memory://")
-        board = app.board()  # mount it: fastapi_app.mount("/board", board)
+        board = app.board()  # fastapi_app.mount("/board", board)
+        board.begin_stop()  # what a server calls that waits for streams to end
     """
 
     def __init__(
@@ -126,7 +124,7 @@ class Board:
         return path == "/" or path.split("/", 2)[1] in _FIRST
 
     def begin_stop(self) -> None:
-        """End all streams: the process is about to stop."""
+        """End all streams, and acts on many that are under way: the process is about to stop."""
         self.live.end_all("stopping")
         self._bulk.stop()
 

@@ -127,10 +127,10 @@ class Bulk:
             doing.state, doing.error = "failed", "The board was stopped meanwhile."
             raise
         except (AndonError, OSError) as error:
-            log.warning("%s %s ended early: %s", doing.label, doing.words, error)
+            log.warning("An act on many tasks (%s) ended early: %s", doing.label, error)
             doing.state, doing.error = "failed", line_of(str(error))
         except Exception:
-            log.exception("%s %s ended early", doing.label, doing.words)
+            log.exception("An act on many tasks (%s) ended early", doing.label)
             doing.state, doing.error = "failed", "Something went wrong; the board's log says what."
 
 

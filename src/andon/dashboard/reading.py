@@ -9,9 +9,12 @@ from andon.dashboard.bulk import Bulk
 from andon.dashboard.patience import within
 from andon.dashboard.views.andon import Andon, andon_of
 from andon.dashboard.views.bodies import Redaction
+from andon.dashboard.views.minutes import Minutes, minutes_of
 from andon.dashboard.views.rates import Sampler
 from andon.engine.fleet import known_queues
+from andon.lifecycle.minutes import MOST_MINUTES
 from andon.model.fleet import QueueConfig, QueueStats, WorkerInfo
+from andon.model.minutes import MinuteHistory
 
 if TYPE_CHECKING:
     from andon.dashboard.access import Visitor
@@ -22,6 +25,8 @@ T = TypeVar("T")
 
 _STATS_S = 0.4
 _FLEET_S = 2.0
+_MINUTES_S = 10.0
+_QUARTER = 15
 _DAYS = 2
 """Days whose counters are read for rates: at midnight a new one begins."""
 
@@ -103,6 +108,16 @@ class Reader:
             return await within((await self.engine()).waits())
 
         return await self._recent.get("waits", _FLEET_S, read)
+
+    async def history(self, queues: "Sequence[str] | None" = None) -> tuple[Minutes, Minutes]:
+        """The last hour by minute and the last day by quarter, of these queues or of all."""
+
+        async def read(minutes: int) -> MinuteHistory:
+            return await within((await self.engine()).minutes(minutes=minutes))
+
+        hour = await self._recent.get("hour", _MINUTES_S, lambda: read(60))
+        day = await self._recent.get("day", _MINUTES_S, lambda: read(MOST_MINUTES))
+        return minutes_of(hour, queues), minutes_of(day, queues, each=_QUARTER)
 
     async def overview(self) -> "Overview":
         """All that the first page shows of, whoever looks."""

@@ -9,7 +9,7 @@ from andon.contract.limits import MAX_BATCH
 from andon.contract.queries import Page, Query
 from andon.dashboard.patience import within
 from andon.dashboard.reading_tasks import need_to_read
-from andon.dashboard.views.letters import Letters, grouped
+from andon.dashboard.views.letters import Letters
 from andon.engine.paging import full_page
 from andon.lifecycle.error_fingerprint import letter_fingerprint
 
@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from andon.dashboard.access import Visitor
     from andon.dashboard.reading import Reader
     from andon.model.task import Task
-
-MOST_LOOKED = 2_000
-"""Dead letters that are grouped, the newest; there may be more, and the page says so."""
 
 _LOOK_S = 1.5
 
@@ -29,22 +26,9 @@ async def letters(reader: "Reader", queue: str, visitor: "Visitor | None" = None
     if visitor is not None:
         need_to_read(visitor, queue)
     engine = await reader.engine()
-    until = asyncio.get_running_loop().time() + _LOOK_S
-    query = letters_query(queue)
-    found: list[Task] = []
-    while len(found) < MOST_LOOKED:
-        page = await within(engine.find(query))
-        found += page.tasks
-        if not page.cursor or asyncio.get_running_loop().time() >= until:
-            break
-        query = msgspec.structs.replace(query, cursor=page.cursor)
-    return Letters(
-        groups=grouped(found),
-        looked=len(found),
-        total=await total(reader, queue),
-        now=engine.now(),
-        queue=queue,
-    )
+    found = await within(engine.letter_groups(queue or None))
+    total_now = await total(reader, queue)
+    return Letters(found=found, total=total_now, now=engine.now(), queue=queue)
 
 
 def letters_query(queue: str, cursor: str = "") -> Query:

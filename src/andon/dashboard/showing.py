@@ -14,6 +14,7 @@ from andon.dashboard.pages import andon as andon_page
 from andon.dashboard.pages import bulk as bulk_page
 from andon.dashboard.pages import doctor as doctor_page
 from andon.dashboard.pages import flows as flows_page
+from andon.dashboard.pages import history as history_page
 from andon.dashboard.pages import letters as letters_page
 from andon.dashboard.pages import messages
 from andon.dashboard.pages import queues as queues_page
@@ -126,7 +127,12 @@ class Pages:
         """The first page."""
         asked.need_some("queues:read:")
         view = (await self._reader.overview()).seen_by(asked.place.visitor)
-        return Shown("Andon", list(andon_page.content(asked.place, view)), topics=("andon",))
+        content = list(andon_page.content(asked.place, view))
+        if not asked.place.may("queues:read:*"):
+            return Shown("Andon", content, topics=("andon",))
+        hour, day = await self._reader.history()
+        content.append(history_page.cards(hour, day))
+        return Shown("Andon", content, topics=("andon", "history"))
 
     # --- tasks ---
 
@@ -186,7 +192,10 @@ class Pages:
             return see_other(place.task(text))
         if field:
             return see_other(place.to("/tasks", **{field: text}))
-        detail = f"No task has {text[:100]!r} as its id, name, key, group or tag."
+        detail = (
+            f"No task was found that has {text[:100]!r} as its id, name, key, group or tag. Among "
+            "many tasks, names and tags are looked for among the newest; the page Tasks goes on."
+        )
         return Shown("Nothing found", [messages.refusal("Nothing found", detail)])
 
     # --- dead letters ---
@@ -241,9 +250,17 @@ class Pages:
         engine = await self._reader.engine()
         [history] = await within(engine.queue_history(name))
         config = next(one for one, _ in await self._reader.queues() if one.name == name)
-        content = queues_page.one(asked.place, row, settings_of(config), history.days, view.now)
-        topic = f"queue/{quote(name, safe='')}"
-        return Shown(f"Queue {name}", list(content), topics=(topic,))
+        minutes = history_page.cards(*await self._reader.history([name]))
+        content = queues_page.one(
+            asked.place,
+            row,
+            settings=settings_of(config),
+            days=history.days,
+            minutes=minutes,
+            now=view.now,
+        )
+        part = quote(name, safe="")
+        return Shown(f"Queue {name}", list(content), topics=(f"queue/{part}", f"history/{part}"))
 
     async def workers(self, asked: Asked) -> Shown:
         """Workers."""

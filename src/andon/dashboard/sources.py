@@ -9,6 +9,7 @@ from urllib.parse import parse_qsl, unquote
 from andon.dashboard.pages import andon as andon_page
 from andon.dashboard.pages import bulk as bulk_page
 from andon.dashboard.pages import flows as flows_page
+from andon.dashboard.pages import history as history_page
 from andon.dashboard.pages import letters as letters_page
 from andon.dashboard.pages import queues as queues_page
 from andon.dashboard.pages import schedules as schedules_page
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from andon.dashboard.bulk import Doing
     from andon.dashboard.pages.frame import Place
     from andon.dashboard.reading import Overview, Reader
+    from andon.dashboard.views.minutes import Minutes
     from andon.lifecycle.flows import FlowDocument
     from andon.model.task import Task
 
@@ -74,6 +76,25 @@ class AndonSource(Source):
 
     def draw(self, place: "Place", seen: "Overview") -> "Iterable[Renderable]":
         return andon_page.fragments(place, seen.seen_by(place.visitor))
+
+
+class HistorySource(Source):
+    """The last hour and day, of one queue or of all that a visitor may see."""
+
+    every = 15.0
+
+    def __init__(self, rest: str) -> None:
+        super().__init__(rest)
+        self._queue = unquote(rest)
+
+    def is_for(self, visitor: "Visitor") -> bool:
+        return visitor.may(f"queues:read:{self._queue or '*'}")
+
+    async def read(self, reader: "Reader") -> "tuple[Minutes, Minutes]":
+        return await reader.history([self._queue] if self._queue else None)
+
+    def draw(self, place: "Place", seen: "tuple[Minutes, Minutes]") -> "Iterable[Renderable]":
+        yield history_page.cards(*seen)
 
 
 class StoreSource(Source):
@@ -257,6 +278,7 @@ KINDS: dict[str, type[Source]] = {
     "andon": AndonSource,
     "bulk": BulkSource,
     "flow": FlowSource,
+    "history": HistorySource,
     "letters": LettersSource,
     "log": LogSource,
     "queue": QueueSource,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Protocol
 
-from andon.artifacts.base import Artifacts
+from andon.artifacts.base import ArtifactEntries
 from andon.artifacts.blobs import Blobs
 from andon.artifacts.kept import KeptArtifacts
 from andon.artifacts.place import VARIABLE, default_place, named_place, open_blobs
@@ -80,7 +80,7 @@ class Keeping:
         self._opened: KeptArtifacts | None = None
         self._opening = asyncio.Lock()
 
-    async def artifacts(self) -> Artifacts:
+    async def artifacts(self) -> ArtifactEntries:
         """The artifacts. Raises `ConfigurationError` when there is no place for them."""
         return await self._open()
 

@@ -204,18 +204,45 @@ class Dependencies:
 
     async def _of_superseded_runs(self, ready: Sequence[Task]) -> list[Task]:
         """Those of them that a run fanned out which is not the one that completed."""
-        fanned = [(child, by) for child in ready if (by := fanned_out_by(child.definition.headers))]
+        completed = await self._runs_completed(ready)
+        return [child for child in ready if not completed.get(child.id, True)]
+
+    async def _unless_run_completed(
+        self, waiting: list[tuple[Ended, Task]]
+    ) -> list[tuple[Ended, Task]]:
+        """The same without those that a run fanned out which did complete, before its task was
+        rerun and ended otherwise: they are told that end."""
+        fanned = [
+            (end, child)
+            for end, child in waiting
+            if (by := fanned_out_by(child.definition.headers)) and by[0] == end.parent
+        ]
+        completed = await self._runs_completed([child for _, child in fanned])
+        told = {
+            (end.child, end.parent): Ended(end.child, end.parent, State.COMPLETED, end.any_end)
+            for end, child in fanned
+            if completed.get(child.id)
+        }
+        if not told:
+            return waiting
+        await self._tell(list(told.values()))
+        return [pair for pair in waiting if (pair[0].child, pair[0].parent) not in told]
+
+    async def _runs_completed(self, children: Sequence[Task]) -> dict[str, bool]:
+        """Of those that a run fanned out, whether that run completed."""
+        fanned = [
+            (child, by) for child in children if (by := fanned_out_by(child.definition.headers))
+        ]
         if not fanned:
-            return []
+            return {}
         ids = list({bearer: None for _, (bearer, _) in fanned if is_id(bearer)})
         bearers = dict(zip(ids, await self._store.get(ids), strict=True))
         gone = [bearer for bearer, record in bearers.items() if record is None]
         left = dict(zip(gone, await self._store.tombstones(gone), strict=True)) if gone else {}
-        return [
-            child
+        return {
+            child.id: has_completed(run, bearers.get(bearer), left.get(bearer))
             for child, (bearer, run) in fanned
-            if not has_completed(run, bearers.get(bearer), left.get(bearer))
-        ]
+        }
 
     async def _is_ready(self, child: Task) -> bool:
         """Whether as many dependencies of a task that waits anew stand now as it needs. A store
@@ -267,6 +294,7 @@ class Dependencies:
                 waiting.append((end, child))
         if over:
             await self._store.let_go(over)
+        waiting = await self._unless_run_completed(waiting)
         unmet = await self._unmet(waiting) if waiting else set[tuple[str, str]]()
         by_command: dict[Command, dict[str, Task]] = {}
         seen: set[str] = set()

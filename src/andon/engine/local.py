@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from andon.artifacts.base import Artifacts
+from andon.artifacts.base import ArtifactEntries
 from andon.contract.limits import MAX_PAYLOAD
 from andon.contract.outcomes import Changed, Verdict
 from andon.contract.queries import EventPage, History, Page, Query
@@ -252,7 +252,7 @@ class LocalEngine:
     def now(self) -> int:
         return self.store.now()
 
-    async def artifacts(self) -> Artifacts:
+    async def artifacts(self) -> ArtifactEntries:
         return await self._keeping.artifacts()
 
     async def keeps_logs(self) -> bool:

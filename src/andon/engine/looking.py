@@ -11,10 +11,6 @@ from andon.model.code import Code
 class BesideStore(Protocol):
     """An engine whose store is at hand."""
 
-    async def dependents(self, task_id: str, limit: int) -> list[str]:
-        """The ids of tasks that wait for one, or have waited; at most so many."""
-        ...
-
     async def code_lists(self, digests: Iterable[str]) -> dict[str, Code]:
         """What workers have code for, by the digests that they name."""
         ...

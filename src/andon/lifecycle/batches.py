@@ -6,14 +6,19 @@ of value, never of identity. The same goes for runs that end together.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Generic, TypeVar
 
 import msgspec
 
+from andon.lifecycle.births import owes
 from andon.lifecycle.daily import Tally
-from andon.lifecycle.effects import Effects, of_new
+from andon.lifecycle.effects import DecidedMove, Effects, of_change, of_new
 from andon.lifecycle.indexes import IndexEntry
+from andon.lifecycle.interrupting import BY_OTHERS
 from andon.model.task import Status, Task
 from andon.model.words import State
+
+Move = TypeVar("Move", bound=DecidedMove)
 
 
 class EndedRuns(msgspec.Struct, frozen=True, gc=False):
@@ -39,6 +44,13 @@ class NewTasks(msgspec.Struct, frozen=True, gc=False):
         entry = self.effects.entry
         assert entry is not None, "a new record is indexed"
         return entry
+
+
+class Moves(msgspec.Struct, Generic[Move], frozen=True, gc=False):
+    """Decided moves that do the same to what is derived from their records."""
+
+    effects: Effects
+    moves: Sequence[Move]
 
 
 def alike(tasks: Sequence[Task]) -> list[NewTasks]:
@@ -71,6 +83,65 @@ def _begin_alike(one: Task, other: Task) -> bool:
         and a.predecessor == b.predecessor
         and len(a.dependencies) == len(b.dependencies)
         and a.needs == b.needs
+        and a.policy == b.policy
+    )
+
+
+def moved_alike(moves: Sequence[Move]) -> list[Moves[Move]]:
+    """Decided moves as batches, in their order. Ends of runs that follow each other and are alike
+    are one, which is most of what workers report; every other move is one by itself."""
+    if len(moves) == 1:
+        return [Moves(of_change(moves[0]), moves)]
+    batches: list[Moves[Move]] = []
+    start = 0
+    while start < len(moves):
+        first, end = moves[start], start + 1
+        effects = of_change(first)
+        if _is_common_end(first, effects):
+            while end < len(moves) and _end_alike(first, moves[end]):
+                end += 1
+        batches.append(Moves(effects, moves[start:end]))
+        start = end
+    return batches
+
+
+def _is_common_end(move: DecidedMove, effects: Effects) -> bool:
+    """Whether a worker ends a run for good, and the record stays and owes nothing."""
+    after = move.after
+    return (
+        effects.ends_run
+        and effects.ends
+        and move.event.event not in BY_OTHERS
+        and after is not None
+        and not owes(after)
+    )
+
+
+def _end_alike(common: DecidedMove, other: DecidedMove) -> bool:
+    """Whether another move has the effects of a common end: these are the fields that
+    `effects.of_change` and `indexes.entry_of` read of one."""
+    one, two = common.after, other.after
+    a, b = common.before.definition, other.before.definition
+    event, its_event = common.event, other.event
+    return (
+        one is not None
+        and two is not None
+        and one.finished_at == two.finished_at
+        and one.expires_at == two.expires_at
+        and one.state is two.state
+        and one.reason is two.reason
+        and not owes(two)
+        and other.discard is None
+        and other.before.status.state is State.ACTIVE
+        and event.event is its_event.event
+        and event.source is its_event.source
+        and event.target is its_event.target
+        and a.queue == b.queue
+        and a.name == b.name
+        and a.group == b.group
+        and b.key is None
+        and a.unique_key == b.unique_key
+        and one.policy == two.policy
         and a.policy == b.policy
     )
 

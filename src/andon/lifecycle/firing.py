@@ -8,6 +8,7 @@ The times are imported when the first schedule is looked at: most processes neve
 """
 
 from hashlib import blake2b
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import msgspec
@@ -29,6 +30,10 @@ _KEYED = ("skip", "replace")
 
 _HOLDS: dict[str, Any] = {"unique_states": Policy().unique_states, "unique_period": None}
 """An occurrence holds its schedule's key until it ends, whatever its task type says of keys."""
+
+
+_GIVEN: dict[str, Any] = {**_HOLDS, "unique_states": list(Policy().unique_states)}
+"""The same as a record gives it back that was written and read."""
 
 
 class Fired(NamedTuple):
@@ -146,7 +151,7 @@ def occurrence(
         bearer=name,
         deadline=None if s.deadline_in is None else now + round(s.deadline_in * 1000),
         policy=replace(t.policy, **_HOLDS) if keyed else t.policy,
-        policy_given={**t.policy_given, **_HOLDS} if keyed else t.policy_given,
+        policy_given={**t.policy_given, **_GIVEN} if keyed else t.policy_given,
         unique_key=occurrence_key(name) if keyed else None,
         on_held=OnHeld(active=True) if s.overlap == "replace" else None,
         dependencies=(before,) if before else (),
@@ -169,10 +174,9 @@ def _borne(
         return tuple(occurrence(name, s, task_id, now) for task_id in ids)
     # One that has ended, or is gone, need not be waited for.
     first = s.last_id if last in LIVE else ""
-    parents = [first, *ids[:-1]]
     return tuple(
         occurrence(name, s, task_id, now, before=parent)
-        for task_id, parent in zip(ids, parents, strict=True)
+        for parent, task_id in pairwise([first, *ids])
     )
 
 

@@ -44,6 +44,15 @@ class Shows(NamedTuple):
     but: frozenset[Event] = frozenset()  #: events to which the row does not apply
 
 
+class Recurs(NamedTuple):
+    """How a system recurs that does so by itself, in the words of Andon's rules."""
+
+    called: str  #: what it calls a schedule
+    catch_up: str  #: what it does after an outage, by the rule that does so here
+    overlaps: Mapping[str, str]  #: rules it knows for what overlaps, and its words for them
+    differs: str  #: what is otherwise here
+
+
 class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """A set of defaults and names under which Andon behaves as one system."""
 
@@ -61,7 +70,12 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     born: str = ""
     """The name every task begins with, shown before the state that its submit enters."""
     moves: tuple[Shows, ...] = ()
+    recurs: Recurs | None = None
+    """Its schedules; None: it has none, and they are shown natively."""
 
+
+LOCKED_WHILE = ("blocked", "scheduled", "pending", "active", "retry")
+"""The states of a task that has not ended."""
 
 _NO_CLAMP = 3650 * DAY
 """asynq does not clamp its delays. A finite number, because JSON has no infinity."""
@@ -100,6 +114,16 @@ _ASYNQ = PolicyOptions(
     dead_letter="save",
     dead_letter_retention=90 * DAY,
     retention={"completed": 0.0, "failed": 90 * DAY},
+    # a lock is let go by success or a deletion, and when its lifetime (unique_period) is over
+    unique_states=(
+        *LOCKED_WHILE,
+        "failed",
+        "cancelled",
+        "stalled",
+        "dropped",
+        "expired",
+        "unreachable",
+    ),
 )
 
 _CBINTEL = PolicyOptions(
@@ -181,6 +205,13 @@ JOBBERS = Profile(
     ),
     born="unsubmitted",
     moves=(Shows(_FROM_ACTIVE, _TO_PENDING, ("unsubmitted", "submitted")),),
+    recurs=Recurs(
+        "cron DAG",
+        "all",
+        {"allow": "always", "skip": "skip_if_running"},
+        "`skip_if_running` looks at tasks that are submitted or started there, here at all that "
+        "have not ended",
+    ),
 )
 
 ASYNQ = Profile(
@@ -202,6 +233,12 @@ ASYNQ = Profile(
         expired="archived",
         unreachable="archived",
         unknown="archived",
+    ),
+    recurs=Recurs(
+        "periodic task",
+        "none",
+        {"allow": "none"},
+        "each of several schedulers fires there, here all of them together once",
     ),
 )
 
@@ -257,6 +294,13 @@ CHORIA = Profile(
         expired="expired",
         unreachable="unreachable",
         unknown="unknown",
+    ),
+    recurs=Recurs(
+        "scheduled task",
+        "none",
+        {"allow": "none"},
+        "its leader fires there, and what is due while the leader changes is lost; each task has a "
+        "random id there, here that of its time",
     ),
 )
 

@@ -181,22 +181,53 @@ class EventPage(msgspec.Struct):
 
 
 class KeptFile(msgspec.Struct, kw_only=True):
-    """An artifact: a file that a run left behind."""
+    """An artifact: a file that a run left behind, or what stands in the place of one."""
 
     task: str
     run: int  #: number of the run
     name: str
-    size: int  #: bytes
-    sha256: str  #: of the content, hex
+    size: int  #: bytes, as they are kept
+    sha256: str  #: of the bytes, hex
     content_type: str
     created_at: str  #: ISO 8601
     expires_at: str | None = None  #: ISO 8601; null: goes with its task
+    kind: str = "file"  #: `file`, `reference`, `link` or `error`
+    present: bool = True  #: false: a file was registered, and its bytes have not come
+    encoding: str = ""  #: what the bytes are encoded with, `gzip` for example
+    url: str = ""  #: of a reference: where it leads
+    target: str = ""  #: of a link: the artifact of the same run that it stands for
+    reason: str = ""  #: of an error: why there is nothing, in a word
+    message: str = ""  #: of an error: why, for people
+
+
+class Registered(KeptFile, kw_only=True):
+    """An artifact that was registered. A file's bytes go to `put_url`, by PUT and without a token,
+    with its content type."""
+
+    put_url: str | None = None
+    put_until: str | None = None  #: ISO 8601: how long `put_url` is good for
+
+
+class KeptBytes(msgspec.Struct):
+    """Bytes that were kept."""
+
+    size: int
+    sha256: str  #: hex
+    expires_at: str | None  #: ISO 8601; null: they go with their task
+
+
+class SignedUrl(msgspec.Struct):
+    """A URL that needs no token."""
+
+    url: str
+    expires_at: str  #: ISO 8601
 
 
 class KeptFiles(msgspec.Struct):
-    """Artifacts, by run and name."""
+    """Artifacts, by run and name; go on with the cursor, unless it is empty."""
 
     artifacts: list[KeptFile]
+    cursor: str = ""
 
 
 class LogEntry(msgspec.Struct):

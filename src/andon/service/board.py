@@ -1,6 +1,6 @@
 """The board as a service shows it: tokens say who looks, and their scopes what they see and do."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from andon.dashboard.access import Visitor
@@ -15,24 +15,24 @@ from andon.service.trust.access import OPEN, Access, refuse_strangers
 if TYPE_CHECKING:
     from andon.dashboard.requests import Request
     from andon.engine.base import Engine
-    from andon.service.service import Service
     from andon.service.trust.apitokens import ApiToken
+    from andon.service.trust.registry import Registry
 
 DAY_MS = 86_400_000
 
 
-def board_of(service: "Service") -> Board:
-    """The board of what a service serves."""
+def board_of(served: "Engine", access: Access, url: str) -> Board:
+    """The board of what a service serves: its engine, who may do what, and where the tasks are."""
 
     async def engine() -> "Engine":
-        return service.engine
+        return served
 
     return Board(
         engine,
-        gate=TokenGate(service.access),
-        tokens=Book(service),
+        gate=TokenGate(access),
+        tokens=Book(access.registry, served.now),
         at="",
-        location=shown(service.app.url),
+        location=shown(url),
     )
 
 
@@ -63,32 +63,32 @@ class TokenGate:
 class Book:
     """The tokens of a service's store."""
 
-    def __init__(self, service: "Service") -> None:
-        self._service = service
+    def __init__(self, registry: "Registry", now: Callable[[], int]) -> None:
+        self._registry = registry
+        self._now = now
 
     async def rows(self) -> list[TokenRow]:
         """Every token, oldest first."""
-        now = self._service.engine.now()
-        return [_row(token, now) for token in await self._service.access.registry.tokens()]
+        now = self._now()
+        return [_row(token, now) for token in await self._registry.tokens()]
 
     async def create(
         self, name: str, scopes: Sequence[str], *, days: float | None
     ) -> tuple[str, TokenRow]:
         """Make a token. Raises `ConfigurationError`."""
-        now = self._service.engine.now()
+        now = self._now()
         ends = None
         if days is not None:
             if not 0 < days * DAY_MS < LATEST_MS - now:
                 raise ConfigurationError("A token lasts for some days, or for ever: give a number.")
             ends = now + round(days * DAY_MS)
-        registry = self._service.access.registry
-        text, token = await registry.create(name, scopes, expires_at=ends)
+        text, token = await self._registry.create(name, scopes, expires_at=ends)
         return text, _row(token, now)
 
     async def revoke(self, token_id: str) -> TokenRow:
         """Revoke a token by its id. Raises `ConfigurationError` when there is none."""
-        token = await self._service.access.registry.revoke(token_id)
-        return _row(token, self._service.engine.now())
+        token = await self._registry.revoke(token_id)
+        return _row(token, self._now())
 
 
 def _row(token: "ApiToken", now: int) -> TokenRow:

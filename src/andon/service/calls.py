@@ -15,7 +15,7 @@ from andon.service.trust.scopes import needed_to_submit
 if TYPE_CHECKING:
     from litestar.types import HTTPScope, Receive, Send
 
-    from andon.artifacts.base import Artifacts
+    from andon.artifacts.base import ArtifactEntries
     from andon.engine.base import Submission
     from andon.model.task import Definition
     from andon.service.service import Service
@@ -63,7 +63,7 @@ class Call(Request[Any, Any, Any]):
         """The error as the caller may read it: where the store is, is for its administrators."""
         return error if self.caller.may(ADMIN_STORAGE) else without_place(error)
 
-    async def artifacts(self) -> "Artifacts":
+    async def artifacts(self) -> "ArtifactEntries":
         """The artifacts and logs of runs. Raises `Problem` (503) where they have no place."""
         try:
             return await self.service.engine.artifacts()

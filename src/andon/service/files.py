@@ -8,10 +8,12 @@ import base64
 import contextlib
 import re
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import quote
 
-from andon.artifacts.base import Artifact
+from litestar.params import HeaderParameter
+
+from andon.artifacts.base import Artifact, ArtifactNotFound
 from andon.service.binding import Stream, is_at_most, next_part
 from andon.service.problems import Problem, body_too_large
 from andon.service.protocol import cycle_of
@@ -29,6 +31,19 @@ _PIECE = 256 * 1024
 _RANGE = re.compile(r"bytes=([0-9]*)-([0-9]*)\Z")
 _DIGITS = 19
 _PLAIN = re.compile(r"[\x20-\x7e]{1,200}\Z")
+
+
+Ranged = Annotated[str | None, HeaderParameter(name="Range", description="One range of bytes.")]
+"""The header `Range`, of every route that serves a file."""
+
+Encoded = Annotated[
+    str | None,
+    HeaderParameter(
+        name="Content-Encoding",
+        description="What the body is encoded with: kept with it as it is, and served with it.",
+    ),
+]
+"""The header `Content-Encoding`, of every route that keeps a file."""
 
 
 async def body_pieces(request: "Call", limit: int) -> AsyncIterator[bytes]:
@@ -57,6 +72,21 @@ def check_length(request: "Call", limit: int) -> None:
     for name, value in request.scope["headers"]:
         if name == b"content-length" and not is_at_most(value, limit):
             raise body_too_large(limit)
+
+
+def check_readable(artifact: Artifact) -> None:
+    """Raise unless it is a file whose bytes are there: `Problem` (424) for an error that stands in
+    the place of one, else `ArtifactNotFound`."""
+    if artifact.kind == "error":
+        raise Problem(
+            424,
+            "artifact-error",
+            "No artifact",
+            artifact.message or f"The run says of {artifact.name!r}: {artifact.reason}.",
+            reason=artifact.reason,
+        )
+    if not artifact.is_present:
+        raise ArtifactNotFound(artifact.task, artifact.name)
 
 
 def etag_of(artifact: Artifact) -> str:
@@ -120,6 +150,8 @@ class Download(Stream):
             "cache-control": "no-cache",
             "andon-run": str(artifact.run),
         }
+        if artifact.encoding:
+            headers["content-encoding"] = artifact.encoding
         status = 200
         if len(part) < artifact.size:
             status = 206

@@ -138,9 +138,9 @@ def _show_files(paths: Document) -> None:
     file = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
     for operations in paths.values():
         for operation in operations.values():
-            if operation["operationId"] == "artifacts_upload":
+            if operation["operationId"] in ("artifacts_upload", "blobs_send"):
                 operation["requestBody"] = {"content": file, "required": True}
-            elif operation["operationId"] == "artifacts_download":
+            elif operation["operationId"] in ("artifacts_download", "blobs_fetch"):
                 found = operation["responses"]["200"]
                 found["content"] = file
                 operation["responses"]["206"] = {"description": "The range.", "content": file}

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from andon.artifacts.base import ArtifactNotFound
+from andon.artifacts.base import ArtifactConflict, ArtifactNotFound
 from andon.model.errors import (
     AndonError,
     AuthenticationFailed,
@@ -53,6 +53,7 @@ KINDS: dict[type[AndonError], Kind] = {
     TaskNotFound: Kind("task-not-found", 404, "Task not found", ("task_id",)),
     ArtifactNotFound: Kind("artifact-not-found", 404, "Artifact not found", ("task", "name")),
     WorkerNotFound: Kind("worker-not-found", 404, "Worker not found", ("queue", "worker")),
+    ArtifactConflict: Kind("artifact-conflict", 409, "Another artifact", ("task", "run", "name")),
     TaskConflict: Kind("task-conflict", 409, "The id is taken", ("task_id",)),
     GroupRefused: Kind(
         "group-refused", 409, "The group takes no such task", ("group", "owner", "sealed_at")

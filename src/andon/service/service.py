@@ -17,8 +17,8 @@ from andon.service.remote.readiness import Readiness
 from andon.service.remote.runs import RemoteRuns
 from andon.service.settings import Settings
 from andon.service.taskcluster.trust.authentication import Authentication
-from andon.service.taskcluster.trust.proxies import Proxies
 from andon.service.trust.access import Access, is_loopback
+from andon.service.trust.proxies import Proxies
 
 if TYPE_CHECKING:
     from andon.client.app import Andon
@@ -43,12 +43,15 @@ class Service:
         is_open = is_loopback(self.settings.host) and not self.settings.require_token
         self.access = Access(self.engine.store, is_open=is_open)
         self.guard = guard or self.access
-        proxies = () if self.settings.taskcluster is None else self.settings.taskcluster.proxies
-        self.authentication = Authentication(
-            self.engine.store, self.access, proxies=Proxies(proxies)
-        )
+        self.proxies = Proxies(self.settings.proxies)
+        self.authentication = Authentication(self.engine.store, self.access, proxies=self.proxies)
         """Tells who asks the Taskcluster face."""
-        self.runs = RemoteRuns(self.engine, self.access, max_payload=self.settings.max_payload)
+        self.runs = RemoteRuns(
+            self.engine,
+            self.access,
+            max_payload=self.settings.max_payload,
+            artifact_grace=self.settings.artifact_grace,
+        )
         self.readiness = Readiness(self.engine.store)
         self.presences = Presences(self.engine, self.access.registry)
         self.hub = Hub(
@@ -57,7 +60,7 @@ class Service:
             buffer=self.settings.stream_buffer,
             ping=self.settings.stream_ping,
         )
-        self.board = board_of(self) if self.settings.board else None
+        self.board = board_of(self.engine, self.access, app.url) if self.settings.board else None
         self.metrics.streams.set_function(lambda: self.streams)
         self.log_streams = 0  #: logs that are followed
         self.list_streams = 0  #: lists that are sent line by line

@@ -1,12 +1,17 @@
 """What can be set about the service. Sizes are bytes, durations seconds."""
 
+from urllib.parse import urlsplit
+
 import msgspec
 
 from andon.contract.limits import MAX_PAYLOAD
+from andon.lifecycle.leaving import ARTIFACT_GRACE_S
 from andon.model.errors import ConfigurationError
 from andon.service.taskcluster.settings import TaskclusterSettings
+from andon.service.trust.proxies import Proxies
 
 MIB = 1024 * 1024
+_LONGEST_GRACE_S = 86_400.0
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +43,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     require_token: bool = False  #: ask for a token on loopback too, behind a proxy for example
     certificate: str | None = None  #: PEM file; with it the service speaks TLS
     private_key: str | None = None  #: PEM file; default: in the certificate's file
+    public_url: str | None = None
+    """Where others reach the service, `https://tasks.example.org`: signed URLs begin so. Default:
+    where the request was sent to that a URL is given in answer to."""
+    proxies: tuple[str, ...] = ()
+    """Addresses or networks of proxies whose X-Forwarded-Proto and -Port are believed."""
+    artifact_grace: float = ARTIFACT_GRACE_S
+    """How long a run may leave files behind after an end that was not its own report."""
     client_ca: str | None = None
     """PEM file of authorities; who connects must show a certificate that one of them has signed."""
 
@@ -69,6 +81,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigurationError(f"There is no port {self.port}; use 0 to 65535.")
         if self.rate_limit is not None and not self.rate_limit > 0:
             raise ConfigurationError("rate_limit must be more than 0 requests a second.")
+        if not 0 <= self.artifact_grace <= _LONGEST_GRACE_S:
+            raise ConfigurationError("artifact_grace is 0 s to a day.")
+        if self.public_url is not None:
+            _check_origin(self.public_url)
+        Proxies(self.proxies)
         if self.private_key is not None and self.certificate is None:
             raise ConfigurationError("A private key needs its certificate too.")
         if self.client_ca is not None and self.certificate is None:
@@ -77,3 +94,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             )
         if self.taskcluster is not None:
             self.taskcluster.check()
+
+
+def _check_origin(url: str) -> None:
+    try:
+        parts = urlsplit(url)
+        is_one = parts.scheme in ("http", "https") and bool(parts.netloc) and parts.port != 0
+    except ValueError:
+        is_one, parts = False, urlsplit("")
+    if not is_one or parts.path.strip("/") or parts.query or parts.fragment or "@" in parts.netloc:
+        raise ConfigurationError(
+            "public_url is scheme, host and port alone: https://tasks.example.org."
+        )

@@ -24,6 +24,7 @@ from andon.model.errors import AndonError, StoreUnavailable, TaskConflict
 from andon.model.task import Task
 from andon.model.words import TERMINAL, Event, State
 from andon.stores.memory import MemoryStore
+from andon.testing.bearing import LEASE, SCHEDULES, Bearing, Borne, insist
 from andon.testing.clock import VirtualLoop, run_virtual
 from andon.testing.ledger import Ledger, Unbalanced
 from andon.testing.worker import VirtualWorker
@@ -33,12 +34,9 @@ from andon.worker.context import Context
 from andon.worker.control import Snooze, Terminate
 from andon.worker.registry import Registry, TaskType
 
-LEASE = 10.0
 STORM_S = 300.0
 CALM_S = 7_200.0
 """Virtual seconds in which things go wrong, and then at most until everything has ended."""
-
-_TRIES = 1_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +60,7 @@ class Course:
     ledger: Ledger = field(default_factory=Ledger)
     done: set[tuple[str, int, int]] = field(default_factory=set[tuple[str, int, int]])
     """Task, run and fence of each handler that came to its end."""
+    borne: Borne = field(default_factory=Borne)  #: what its tasks and schedules bore
     virtual_s: float = 0.0
 
 
@@ -164,8 +163,12 @@ class Simulation:
         assert isinstance(loop, VirtualLoop)
         self._loop = loop
         self._store = MemoryStore(clock=loop.wall_ms)
-        self._registry = self._tasks()
         self._machines: list[Machine] = []
+        self._bearing = Bearing(
+            self._store, lambda: self._rng.choice(self._machines).engine, self.course.ledger
+        )
+        self.course.borne = self._bearing.borne
+        self._registry = self._tasks()
         self._cursor = ""
         self._submitted: set[str] = set()
 
@@ -176,6 +179,7 @@ class Simulation:
             await self._add_machine()
         async with asyncio.TaskGroup() as storm:
             storm.create_task(self._submit())
+            storm.create_task(self._bearing.schedule(STORM_S))
             storm.create_task(self._meddle())
             storm.create_task(self._cut())
         for machine in self._machines:
@@ -207,6 +211,14 @@ class Simulation:
 
         async def step(ctx: Context) -> int:
             await asyncio.sleep(rng.random() ** 3 * LEASE * 3)
+            if rng.random() < 0.2:
+                self._bearing.bear(ctx)
+            elif rng.random() < 0.2:
+                await self._bearing.fan_out(ctx, rng.randint(1, 4))
+            return await leaf(ctx)
+
+        async def leaf(ctx: Context) -> int:
+            await asyncio.sleep(rng.random() ** 3 * LEASE)
             way = rng.random()
             if way < 0.15:
                 raise ValueError("simulated: it fails")
@@ -219,7 +231,8 @@ class Simulation:
             return ctx.fence
 
         registry = Registry()
-        registry.add(TaskType(name="step", codec=Call(step), handler=step))
+        for handler in (step, leaf):
+            registry.add(TaskType(name=handler.__name__, codec=Call(handler), handler=handler))
         return registry
 
     async def _submit(self) -> None:
@@ -294,7 +307,7 @@ class Simulation:
             await asyncio.sleep(5)
             await self._read()
             waiting = self.course.ledger.unresolved()
-            if not waiting and set(self.course.ledger.tasks) >= self._submitted:
+            if not waiting and set(self.course.ledger.tasks) >= self._submitted | {*SCHEDULES}:
                 return
             if self._loop.time() > end:
                 raise Unbalanced(f"seed {self.course.seed}: still waiting: {waiting}")
@@ -308,7 +321,8 @@ class Simulation:
                 return
 
     async def _balance(self) -> None:
-        self.course.ledger.balance(self._submitted)
+        borne = await self._bearing.check()
+        self.course.ledger.balance(self._submitted | borne)
         for task in await self._store.get(sorted(self._submitted)):
             if task is None or task.state not in TERMINAL:
                 raise Unbalanced(f"seed {self.course.seed}: {task}")
@@ -323,18 +337,6 @@ class Simulation:
         fence = task.status.fence
         if task.state is State.COMPLETED and task.result != msgspec.json.encode(fence):
             raise Unbalanced(f"seed {self.course.seed}: {task.id} has another run's result")
-
-
-async def insist(act: Callable[[], Awaitable[Any]]) -> None:
-    """Do it again until the store has answered."""
-    for _ in range(_TRIES):
-        try:
-            await act()
-        except StoreUnavailable:
-            await asyncio.sleep(0.2)
-        else:
-            return
-    raise Unbalanced("the store never answered")
 
 
 def simulate(seed: int, trouble: Trouble | None = None) -> Course:

@@ -7,7 +7,8 @@ import htpy as h
 
 from andon.dashboard.pages import charts
 from andon.dashboard.pages.parts import act, age, count, meter, queue_link, section, table
-from andon.dashboard.views.andon import Andon, Fleet, QueueRow, Station
+from andon.dashboard.views.andon import Andon, Fleet, Kept, QueueRow, Station
+from andon.dashboard.views.looks import line_of
 from andon.dashboard.views.rates import KEPT_MS, per_second
 
 if TYPE_CHECKING:
@@ -128,15 +129,22 @@ def summary(place: "Place", view: Andon) -> "Renderable":
                     for name in paused
                 ],
                 [
-                    h.li(".bad")["⚠ ", queue_link(place, row.name), f": {text}"]
+                    h.li[queue_link(place, row.name), ": ", kept(one)]
                     for row in view.queues
-                    for text in row.waits[:2]
+                    for one in row.waits[:2]
                 ],
                 not (view.dead_letters or paused or any(row.waits for row in view.queues))
                 and h.li(".good")["✓ nothing"],
             ],
         ],
     ]
+
+
+def kept(one: Kept) -> "Renderable":
+    """Why tasks do not start."""
+    if one.is_wrong:
+        return h.span(".bad")["⚠ ", h.bdi[line_of(one.text)]]
+    return h.span["◷ ", h.bdi[line_of(one.text)]]
 
 
 def _plural(number: int) -> str:

@@ -95,7 +95,7 @@ def progress(place: "Place", doing: "Doing") -> Iterator["Renderable"]:
     yield h.section("#doing.message", role="status")[
         h.h1[f"{doing.label}: {heading}"],
         h.p["Those meant: ", h.b[h.bdi[line_of(doing.words)]], "."],
-        expected and meter(1.0 if doing.state == "done" else share, said),
+        bool(expected) and meter(1.0 if doing.state == "done" else share, said),
         h.p[
             f"{said}: {tally.changed:,} changed, {tally.unchanged:,} had nothing to do, "
             f"{tally.refused:,} refused."

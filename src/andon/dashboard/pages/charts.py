@@ -5,6 +5,10 @@ from typing import TYPE_CHECKING
 
 import htpy as h
 
+from andon.dashboard.views.minutes import Minutes, Slice
+from andon.lifecycle.faces.fields import iso
+from andon.model.wording import span
+
 if TYPE_CHECKING:
     from htpy import Renderable
 
@@ -71,6 +75,98 @@ def bars(days: Sequence[tuple[str, int, int]], *, label: str) -> "Renderable":
         ),
         h.line(".axis", x1="0", y1=str(_HEIGHT - 0.5), x2=str(_WIDTH), y2=str(_HEIGHT - 0.5)),
     ]  # fmt: skip
+
+
+def minutes(view: Minutes, *, label: str) -> "Renderable":
+    """A bar for each slice of time: runs that ended, and those that failed; what is not known is
+    hatched."""
+    most = max((one.ended for one in view.slices), default=0) or 1
+    width = _WIDTH / max(1, len(view.slices))
+    total, bad = sum(s.ended for s in view.slices), sum(s.failed for s in view.slices)
+    return h.svg(
+        ".chart", viewBox=f"0 0 {_WIDTH} {_HEIGHT}", preserveAspectRatio="none", role="img",
+        aria_label=f"{label}: {total:,} runs ended, {bad:,} of them failed",
+    )[
+        (
+            _bar(one, place * width, width, most)
+            for place, one in enumerate(view.slices)
+            if one.ended or not one.is_known
+        ),
+        h.line(".axis", x1="0", y1=str(_HEIGHT - 0.5), x2=str(_WIDTH), y2=str(_HEIGHT - 0.5)),
+    ]  # fmt: skip
+
+
+def _bar(one: Slice, x: float, width: float, most: int) -> "Renderable":
+    left, wide = f"{x:.1f}", f"{max(0.5, width - 0.8):.1f}"
+    if not one.is_known:
+        return h.rect(".unknown", x=left, y="0", width=wide, height=str(_HEIGHT))
+    tall, bad = _HEIGHT * one.ended / most, _HEIGHT * one.failed / most
+    return h.g[
+        h.title[f"{iso(one.at)[11:16]}Z: {one.ended:,} ended, {one.failed:,} failed"],
+        h.rect(".bar", x=left, y=f"{_HEIGHT - tall:.1f}", width=wide, height=f"{tall:.1f}"),
+        bad > 0
+        and h.rect(".bar.bad", x=left, y=f"{_HEIGHT - bad:.1f}", width=wide, height=f"{bad:.1f}"),
+    ]
+
+
+def bands(view: Minutes, *, of_runs: bool, label: str) -> "Renderable":
+    """How long it took, as bands: each slice a column, each band of durations a row, the darker the
+    more of the slice's runs are in it."""
+    rows = len(view.bands_ms) + 1
+    width, height = _WIDTH / max(1, len(view.slices)), _HEIGHT / rows
+    cells: list[Renderable] = []
+    sums = [0] * rows
+    for place, one in enumerate(view.slices):
+        counts = one.run if of_runs else one.wait
+        whole = sum(counts)
+        for band, number in enumerate(counts):
+            sums[band] += number
+            if number:
+                cells.append(
+                    h.rect(
+                        ".cell",
+                        x=f"{place * width:.1f}",
+                        y=f"{_HEIGHT - (band + 1) * height:.1f}",
+                        width=f"{max(0.5, width - 0.5):.1f}",
+                        height=f"{height - 0.5:.1f}",
+                        fill_opacity=f"{0.25 + 0.75 * number / whole:.2f}",
+                    )
+                )
+    said = ", ".join(
+        f"{number:,} {band_name(band, view.bands_ms)}" for band, number in enumerate(sums) if number
+    )
+    return h.svg(
+        ".chart.bands", viewBox=f"0 0 {_WIDTH} {_HEIGHT}", preserveAspectRatio="none", role="img",
+        aria_label=f"{label}: {said or 'nothing'}",
+    )[
+        cells,
+        h.line(".axis", x1="0", y1=str(_HEIGHT - 0.5), x2=str(_WIDTH), y2=str(_HEIGHT - 0.5)),
+    ]  # fmt: skip
+
+
+def band_name(band: int, bounds: Sequence[int]) -> str:
+    """A band of durations in words."""
+    if band == len(bounds):
+        return f"over {_span(bounds[-1])}"
+    return f"up to {_span(bounds[band])}"
+
+
+def _span(ms: int) -> str:
+    return f"{ms} ms" if ms < 1_000 else span(ms / 1000)
+
+
+def usual_band(view: Minutes, *, of_runs: bool) -> str:
+    """The band in which the middle one of all durations lies, in words; empty if there are none."""
+    sums = [0] * (len(view.bands_ms) + 1)
+    for one in view.slices:
+        for band, number in enumerate(one.run if of_runs else one.wait):
+            sums[band] += number
+    middle, passed = sum(sums) / 2, 0
+    for band, number in enumerate(sums):
+        passed += number
+        if number and passed >= middle:
+            return band_name(band, view.bands_ms)
+    return ""
 
 
 def _ceiling(value: float) -> float:

@@ -116,7 +116,7 @@ def drawing(place: "Place", flow_id: str, graph: Graph) -> "Renderable":
             viewBox=f"-4 -4 {graph.width + 8} {graph.height + 8}",
             width=str(graph.width + 8),
             height=str(graph.height + 8),
-            role="img",
+            role="group",
             aria_label=f"{len(graph.boxes)} nodes: "
             + "; ".join(f"{box.title}, {box.states}" for box in graph.boxes[:50]),
         )[

@@ -7,9 +7,10 @@ import htpy as h
 
 from andon.dashboard.pages.parts import age, count, queue_link, table, task_link
 from andon.dashboard.pages.tasks import bulk, rows
-from andon.dashboard.views.letters import LetterGroup, Letters
+from andon.dashboard.views.letters import Letters
 from andon.dashboard.views.looks import line_of
 from andon.lifecycle.error_fingerprint import letter_pattern
+from andon.model.letters import LetterGroup
 
 if TYPE_CHECKING:
     from htpy import Node, Renderable
@@ -25,7 +26,7 @@ def content(place: "Place", view: Letters) -> Iterator["Node"]:
         h.h1["Dead letters"],
         h.p(".dim")[
             f"{view.total:,} in all" + (f", of queue {view.queue}" if view.queue else ""),
-            not view.is_whole and f"; grouped here: the newest {view.looked:,}",
+            not view.found.whole and f"; grouped here: the newest {view.found.looked:,}",
         ],
         h.div(".tools")[
             view.queue and h.a(".button", href=place.to("/dead-letters"))["All queues"],
@@ -52,14 +53,14 @@ def _group(place: "Place", group: LetterGroup, view: Letters, *, may: bool) -> "
     listed = place.to("/dead-letters/list", fingerprint=group.fingerprint, queue=view.queue)
     return h.tr(data_row="")[
         h.th(scope="row")[
-            h.a(href=listed)[h.bdi[group.pattern]],
+            h.a(href=listed)[h.bdi[line_of(group.pattern)]],
             h.div(".dim")["newest ", task_link(place, group.newest)],
         ],
-        h.td[count(group.number)],
-        h.td(".tight")[age(group.first_at, view.now)],
-        h.td(".tight")[age(group.last_at, view.now)],
-        h.td[_each(group.names)],
-        h.td[[[queue_link(place, name), " "] for name in list(group.queues)[:5]]],
+        h.td[count(group.count)],
+        h.td(".tight")[age(group.oldest_at, view.now)],
+        h.td(".tight")[age(group.newest_at, view.now)],
+        h.td[(h.div[h.bdi[line_of(name, 80)]] for name in group.names[:3])],
+        h.td[[[queue_link(place, name), " "] for name in group.queues]],
         h.td(".end")[
             may
             and [
@@ -82,16 +83,8 @@ def _of_group(
         name="do",
         value=name,
         class_=looks or None,
-        aria_label=f"{label.rstrip('…')} all of: {group.pattern}",
+        aria_label=f"{label.rstrip('…')} all of: {line_of(group.pattern)}",
     )[label]
-
-
-def _each(names: dict[str, int]) -> "Node":
-    shown = list(names.items())[:3]
-    return [
-        h.div[h.bdi[name], len(names) > 1 and h.span(".dim")[f" {number:,}"]]
-        for name, number in shown
-    ]
 
 
 def listed(

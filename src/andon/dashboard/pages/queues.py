@@ -7,7 +7,7 @@ import htpy as h
 import msgspec
 
 from andon.dashboard.pages import charts
-from andon.dashboard.pages.andon import cord
+from andon.dashboard.pages.andon import cord, kept
 from andon.dashboard.pages.andon import queues as queue_table
 from andon.dashboard.pages.parts import age, facts, section
 from andon.dashboard.views.andon import Andon, QueueRow
@@ -29,8 +29,10 @@ def content(place: "Place", view: Andon) -> Iterator["Node"]:
 def one(
     place: "Place",
     row: QueueRow,
+    *,
     settings: dict[str, Any],
     days: "Sequence[DayCounts]",
+    minutes: "Renderable",
     now: int,
 ) -> Iterator["Node"]:
     """One queue."""
@@ -45,6 +47,7 @@ def one(
         ],
     ]
     yield from one_live(place, row, now)
+    yield minutes
     yield section("Last seven days", history(days))
     yield section(
         "Settings",
@@ -65,8 +68,7 @@ def one_live(place: "Place", row: QueueRow, now: int) -> Iterator["Renderable"]:
         ("completed", row.completed, "completed"),
     ]
     yield h.div("#queue")[
-        row.waits
-        and h.ul(".looks")[(h.li(".bad")["⚠ ", h.bdi[line_of(text)]] for text in row.waits[:10])],
+        bool(row.waits) and h.ul(".looks")[(h.li[kept(one)] for one in row.waits[:10])],
         facts(
             [
                 *(

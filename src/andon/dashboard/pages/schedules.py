@@ -95,9 +95,9 @@ def one(
             ("task", h.a(href=place.to("/tasks", name=d.name))[h.bdi[line_of(d.name, 120)]]),
             ("queue", queue_link(place, d.queue)),
             ("overlap", schedule.overlap),
-            ("pauses after", schedule.pause_after and f"{schedule.pause_after} failures in a row"),
+            ("pauses after", _after(schedule.pause_after)),
             ("fired", f"{schedule.fired:,} times"),
-            ("failures", schedule.failures and f"{schedule.failures:,} in a row"),
+            ("failures", f"{schedule.failures:,} in a row" if schedule.failures else None),
             ("last", schedule.last_id and h.a(href=place.task(schedule.last_id))[schedule.last_id]),
             ("application", line_of(schedule.application, 120)),
             ("release", line_of(schedule.release, 80)),
@@ -125,6 +125,10 @@ def one(
         yield section(
             "Arguments", h.pre(tabindex="0", role="region", aria_label="Arguments")[args.text]
         )
+
+
+def _after(failures: int | None) -> str:
+    return f"{failures} failures in a row" if failures else ""
 
 
 def times_of(recurrence: Any) -> str:

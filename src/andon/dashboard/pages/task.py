@@ -138,7 +138,7 @@ def about(place: "Place", view: TaskView) -> "Renderable":
                     view.tags
                     and [
                         [chip(tag, place.to("/tasks", tag=tag)) for tag in view.tags],
-                        view.more_tags and h.span(".dim")[f"and {view.more_tags:,} more"],
+                        view.more_tags > 0 and h.span(".dim")[f"and {view.more_tags:,} more"],
                     ],
                 ),
                 (
@@ -288,7 +288,7 @@ def edges(place: "Place", view: TaskView) -> "Renderable":
             _edges(place, "depends-on", view.depends_on),
             tools=h.span(".dim")[
                 view.needs and f"needs {view.needs} ",
-                view.more_depends_on and f"{view.more_depends_on:,} more",
+                view.more_depends_on > 0 and f"{view.more_depends_on:,} more",
             ],
         ),
         section("Waited for by", _edges(place, "needed-by", view.needed_by))

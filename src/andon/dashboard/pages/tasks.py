@@ -178,9 +178,15 @@ def rows(place: "Place", view: TaskList) -> "Renderable":
             "task", "name", "queue", "state", "tries", "created", "note",
         ],
         (row(place, one, view.now, chooses=chooses) for one in view.rows),
-        empty="No task is like that." if view.asked != TaskFilter() else "There is no task yet.",
+        empty=_nothing(view),
         label="Tasks",
     )  # fmt: skip
+
+
+def _nothing(view: TaskList) -> str:
+    if view.next:
+        return "None was found so far: such tasks are looked for one by one. Next looks on."
+    return "No task is like that." if view.asked != TaskFilter() else "There is no task yet."
 
 
 def row(place: "Place", one: TaskRow, now: int, *, chooses: bool) -> "Renderable":

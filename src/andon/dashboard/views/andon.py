@@ -8,12 +8,15 @@ from andon.dashboard.views.looks import Look, look_of
 from andon.dashboard.views.rates import Rates
 from andon.engine.waiting import KindWait
 from andon.lifecycle.routing import parse_kind
+from andon.lifecycle.waiting import Why
 from andon.model.fleet import QueueConfig, QueueStats, WorkerInfo
 from andon.model.rates import rate_text
 from andon.model.words import State
 
 WAITS = (State.BLOCKED, State.SCHEDULED, State.RETRY, State.RECURRING)
 ENDS = (State.COMPLETED, State.FAILED, State.CANCELLED)
+_WRONG = (Why.NO_WORKER, Why.NO_CODE, Why.KEY_BLOCKED)
+
 RARE_ENDS = (State.STALLED, State.DROPPED, State.EXPIRED, State.UNREACHABLE, State.UNKNOWN)
 """Ends that have a station only while tasks are there."""
 
@@ -24,6 +27,13 @@ class Station(msgspec.Struct, frozen=True):
     state: str
     count: int
     look: Look
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """Why tasks of one type do not start."""
+
+    text: str
+    is_wrong: bool  #: nothing but somebody ends that: a worker is missing, or its code
 
 
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +52,7 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
     rates: Rates
     limits: str  #: in words; empty if there are none
     workers: int  #: that claim from it
-    waits: tuple[str, ...]  #: what keeps its tasks from starting
+    waits: tuple[Kept, ...]  #: what keeps its tasks from starting
 
     @property
     def total(self) -> int:
@@ -142,7 +152,7 @@ def queue_rows(
             limits=limits_of(config),
             workers=sum(config.name in one.queues and one.state == "running" for one in workers),
             waits=tuple(
-                f"{parse_kind(one.kind).name}: {one.text}"
+                Kept(f"{parse_kind(one.kind).name}: {one.text}", one.why in _WRONG)
                 for one in waits
                 if one.queue == config.name and not config.paused
             ),

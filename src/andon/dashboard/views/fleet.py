@@ -81,7 +81,7 @@ def workers_of(
                 pid=one.pid,
                 state=one.state,
                 is_late=now - one.seen_at > LATE_MS,
-                active=one.active,
+                active=max(one.active, min(len(runs.get(one.id, ())), MOST_RUNS)),
                 concurrency=one.concurrency,
                 queues=list(one.queues),
                 started_at=one.started_at,

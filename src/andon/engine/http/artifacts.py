@@ -7,13 +7,14 @@ own token goes with what is written.
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from datetime import datetime
+from typing import Literal
 from urllib.parse import quote, urlencode
 
 import aiohttp
 import msgspec
 
 from andon.artifacts.base import Artifact, ArtifactNotFound, LogLine, LogPage
-from andon.artifacts.kept import check_artifact_name
+from andon.artifacts.entries import check_encoding, check_name
 from andon.engine.http.replies import away
 from andon.engine.http.transport import Transport
 from andon.model.errors import AndonError, LeaseLost, StoreUnavailable, TaskNotFound
@@ -37,6 +38,12 @@ class _Shown(msgspec.Struct):
     content_type: str
     created_at: datetime
     expires_at: datetime | None = None
+    kind: Literal["file", "reference", "link", "error"] = "file"
+    encoding: str = ""
+    url: str = ""
+    target: str = ""
+    reason: str = ""
+    message: str = ""
 
     def artifact(self) -> Artifact:
         return Artifact(
@@ -48,11 +55,18 @@ class _Shown(msgspec.Struct):
             content_type=self.content_type,
             created_at=_ms(self.created_at),
             expires_at=None if self.expires_at is None else _ms(self.expires_at),
+            kind=self.kind,
+            encoding=self.encoding,
+            url=self.url,
+            target=self.target,
+            reason=self.reason,
+            message=self.message,
         )
 
 
 class _List(msgspec.Struct):
     artifacts: list[_Shown]
+    cursor: str = ""
 
 
 class _Line(msgspec.Struct):
@@ -87,12 +101,16 @@ class HttpArtifacts:
         content: AsyncIterable[bytes],
         *,
         content_type: str = "application/octet-stream",
+        encoding: str = "",
         expires_at: int | None = None,
     ) -> Artifact:
-        check_artifact_name(name)
+        check_name(name)
+        check_encoding(encoding)
         query = "" if expires_at is None else f"?expires_at={expires_at}"
         path = f"{_ROOT}/runs/{_part(task)}/{run}/artifacts/{_part(name)}{query}"
         headers = {**self._of_run(task, run), "content-type": content_type}
+        if encoding:
+            headers["content-encoding"] = encoding
         sent = _Sent(content)
 
         async def send() -> bytes:
@@ -120,12 +138,18 @@ class HttpArtifacts:
         return _decode_shown(answer).artifact()
 
     async def find(self, task: str, run: int | None = None) -> list[Artifact]:
-        query = "" if run is None else f"?run={run}"
-        try:
-            answer = await self._get(f"{_ROOT}/tasks/{_part(task)}/artifacts{query}")
-        except TaskNotFound:
-            return []
-        return [shown.artifact() for shown in _decode_list(answer).artifacts]
+        found: list[Artifact] = []
+        query = {} if run is None else {"run": str(run)}
+        while True:
+            path = f"{_ROOT}/tasks/{_part(task)}/artifacts?{urlencode(query)}"
+            try:
+                page = _decode_list(await self._get(path))
+            except TaskNotFound:
+                return []
+            found += [shown.artifact() for shown in page.artifacts]
+            if not page.cursor:
+                return found
+            query["cursor"] = page.cursor
 
     async def latest(self, task: str, name: str) -> Artifact:
         for artifact in reversed(await self.find(task)):
@@ -134,6 +158,8 @@ class HttpArtifacts:
         raise ArtifactNotFound(task, name)
 
     async def read(self, artifact: Artifact, start: int = 0) -> AsyncIterator[bytes]:
+        if artifact.kind != "file" or not artifact.is_present:
+            raise ArtifactNotFound(artifact.task, artifact.name)
         at, left = start, _MOST_RESUMED
         while at < artifact.size:
             before = at
@@ -142,7 +168,12 @@ class HttpArtifacts:
                     "GET",
                     f"{_ROOT}/tasks/{_part(artifact.task)}/artifacts/{_part(artifact.name)}"
                     f"?run={artifact.run}",
-                    headers={"if-match": f'"{artifact.sha256}"', "range": f"bytes={at}-"},
+                    headers={
+                        "if-match": f'"{artifact.sha256}"',
+                        "range": f"bytes={at}-",
+                        "accept-encoding": "identity",  # as it is kept, and no other
+                    },
+                    decodes=False,
                 ) as reply:
                     async for piece in reply.content.iter_chunked(_PIECE):
                         yield piece

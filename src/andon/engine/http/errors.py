@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
-from andon.artifacts.base import ArtifactNotFound
+from andon.artifacts.base import ArtifactConflict, ArtifactNotFound
 from andon.model import errors as family
 from andon.model.errors import AndonError
 
@@ -21,6 +21,7 @@ NAMES: dict[str, type[AndonError]] = {
     "body-too-large": family.PayloadTooLarge,
     "malformed-request": family.InvalidSubmission,
     "invalid-request": family.ConfigurationError,
+    "artifact-conflict": ArtifactConflict,
     "artifact-not-found": ArtifactNotFound,
     "task-not-found": family.TaskNotFound,
     "task-conflict": family.TaskConflict,

@@ -132,16 +132,23 @@ class Transport:
         headers: dict[str, str] | None = None,
         data: Any = None,
         silence: float = REQUEST_S,
+        decodes: bool = True,
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
         """One request to any path of the service, escaped already, and its good reply, yet to be
-        read. `silence`: seconds that the reply may pause. Raises the error in any other reply."""
+        read. `silence`: seconds that the reply may pause; without `decodes` its body is taken as it
+        comes, whatever it is encoded with. Raises the error in any other reply."""
         session = self._session
         if session is None:
             raise StoreUnavailable(f"The connection to {self.place.shown} is closed.")
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=silence)
         url = URL(self.place.url + path, encoded=True)
         async with session.request(
-            method, url, headers=_who_acts(headers), data=data, timeout=timeout
+            method,
+            url,
+            headers=_who_acts(headers),
+            data=data,
+            timeout=timeout,
+            auto_decompress=decodes,
         ) as reply:
             if reply.status >= HTTPStatus.BAD_REQUEST:
                 check(self.place, reply.status, await reply.read())

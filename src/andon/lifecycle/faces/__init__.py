@@ -30,3 +30,17 @@ HISTORIES: dict[str, Callable[[Shown], Fields]] = {
     "taskcluster": taskcluster.entry_of,
 }
 """By profile: one entry of a history."""
+
+SCHEDULES: dict[str, Callable[[Fields], Fields]] = {
+    "jobbers": jobbers.schedule,
+    "asynq": asynq.schedule,
+    "choria": choria.schedule,
+}
+"""By profile that has schedules of its own: one of them, given as it is shown natively."""
+
+
+def schedule_as(profile: str, shown: Fields) -> Fields:
+    """A schedule, given as it is shown natively, in the fields of the profile of this name; one
+    that has no schedules shows it natively."""
+    face = SCHEDULES.get(profile)
+    return shown if face is None else face(shown)

@@ -6,9 +6,13 @@ from andon.lifecycle.faces.fields import (
     decoded,
     given,
     iso,
+    json_of,
     last_error,
+    max_retries_in,
     maybe_iso,
     retries_used,
+    robfig,
+    time_in,
 )
 from andon.model.task import Task
 from andon.model.words import State
@@ -48,3 +52,20 @@ def entry_of(entry: Shown) -> Fields:
     """One entry of the history."""
     error = None if entry.error is None else entry.error.message
     return given(state=entry.name, at=iso(entry.at), last_err=error)
+
+
+def schedule(shown: Fields) -> Fields:
+    """A schedule as its inspector gives an entry of its scheduler."""
+    task = shown["task"]
+    return {
+        "id": shown["name"],
+        "spec": robfig(shown),
+        "task_type": task["name"],
+        "task_payload": task["args"],
+        "enqueue_options": [
+            f"Queue({json_of(task['queue'])})",
+            f"MaxRetry({max_retries_in(task)})",
+        ],
+        "next_enqueue_at": shown["next_at"],
+        "prev_enqueue_at": time_in(shown["last_id"]),
+    }

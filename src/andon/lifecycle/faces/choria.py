@@ -7,8 +7,10 @@ from andon.lifecycle.faces.fields import (
     given,
     iso,
     last_error,
+    max_retries_in,
     maybe_iso,
     newest_claim,
+    robfig,
 )
 from andon.model.task import Task
 from andon.model.words import State
@@ -42,3 +44,18 @@ def entry_of(entry: Shown) -> Fields:
     """One entry of the history."""
     error = None if entry.error is None else entry.error.message
     return given(State=entry.name, TimeStamp=iso(entry.at), LastErr=error)
+
+
+def schedule(shown: Fields) -> Fields:
+    """A schedule under the property names of its scheduled tasks."""
+    task = shown["task"]
+    return {
+        "Name": shown["name"],
+        "Schedule": robfig(shown),
+        "Queue": task["queue"],
+        "TaskType": task["name"],
+        "Payload": task["args"],
+        "Deadline": task["deadline_in"],
+        "MaxTries": max_retries_in(task) + 1,
+        "CreatedAt": shown["created_at"],
+    }

@@ -6,6 +6,7 @@ their texts sort. A field that has no value yet is left out where the system lea
 """
 
 import base64
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ import msgspec
 
 from andon.lifecycle import payloads
 from andon.lifecycle.admission import LATEST_MS
+from andon.model.policy import Policy
 from andon.model.task import Task, TaskError
 from andon.model.words import Reason, State
 
@@ -49,6 +51,34 @@ def _text(ms: int, timespec: str) -> str:
     if not 0 <= ms <= LATEST_MS:  # no date can be written: what a damaged record may have
         ms = max(0, min(ms, LATEST_MS))
     return (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec=timespec)[:-6] + "Z"
+
+
+_OF_AN_OCCURRENCE = re.compile(r":(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z\Z")
+
+
+def time_in(occurrence: str | None) -> str | None:
+    """The time in the id of an occurrence of a schedule; None where there is none."""
+    found = _OF_AN_OCCURRENCE.search(occurrence or "")
+    return found and "{}-{}-{}T{}:{}:{}Z".format(*found.groups())
+
+
+def robfig(schedule: Fields) -> str:
+    """The times of a schedule, which is given as `engine.schedule_views` shows it, as Go's cron
+    library writes them: the zone in front, an interval as a duration."""
+    if schedule["every"] is not None:
+        return f"@every {schedule['every']}s"
+    times = "; ".join(schedule["cron"])
+    return times if schedule["tz"] == "UTC" else f"CRON_TZ={schedule['tz']} {times}"
+
+
+def max_retries_in(task: Fields) -> int:
+    """The budget of the task of a schedule as it is shown, which leaves defaults out."""
+    return task["policy"].get("max_retries", Policy().max_retries)
+
+
+def json_of(text: str) -> str:
+    """A text in quotes."""
+    return msgspec.json.encode(text).decode()
 
 
 def cause_of(task: Task) -> Reason | None:

@@ -44,3 +44,21 @@ def entry_of(entry: Shown) -> Fields:
     """One entry of the history."""
     error = None if entry.error is None else entry.error.message
     return given(status=entry.name, timestamp=iso(entry.at), error=error)
+
+
+_CONCURRENCY = {"allow": "always", "skip": "skip_if_running"}
+"""Its words for what becomes of one while the one before has not ended; others it has none for."""
+
+
+def schedule(shown: Fields) -> Fields:
+    """A schedule as its API gives a cron entry, of a graph of one task."""
+    task = shown["task"]
+    return {
+        "id": shown["name"],
+        "name": shown["name"],
+        "cron_expr": "; ".join(shown["cron"]) or None,
+        "dag_spec": {"name": task["name"], "queue": task["queue"], "parameters": task["args"]},
+        "enabled": shown["paused_at"] is None,
+        "concurrency_policy": _CONCURRENCY.get(shown["overlap"], shown["overlap"]),
+        "created_at": shown["created_at"],
+    }

@@ -25,6 +25,7 @@ from andon.lifecycle.admission import check_moment, check_name, check_text
 from andon.lifecycle.bounds import LARGEST_COUNT, LONGEST_DELAY_MS
 from andon.lifecycle.commands import Command, Complete, Fail, Reject, Snooze, Terminate
 from andon.lifecycle.describing import check_code, check_worker_id
+from andon.lifecycle.leaving import ARTIFACT_GRACE_S, may_leave
 from andon.lifecycle.placeholders import NotFillable, filled, names_in
 from andon.model.code import Code
 from andon.model.errors import (
@@ -96,10 +97,18 @@ class RemoteRuns:
     """The worker's half of an engine, for callers that are elsewhere. `max_payload` bounds results,
     and arguments with results in them, as it does at a worker."""
 
-    def __init__(self, engine: LocalEngine, access: Access, *, max_payload: int) -> None:
+    def __init__(
+        self,
+        engine: LocalEngine,
+        access: Access,
+        *,
+        max_payload: int,
+        artifact_grace: float = ARTIFACT_GRACE_S,
+    ) -> None:
         self._max_payload = max_payload
         self._engine = engine
         self._access = access
+        self._grace_ms = round(artifact_grace * 1000)
         self._claimed: dict[str, Task] = {}  # by run; oldest first
 
     async def _claim(self, caller: Caller, request: ClaimRequest) -> list[Task]:
@@ -303,6 +312,16 @@ class RemoteRuns:
         """The task that a run holds. Raises `LeaseLost`."""
         [task] = await self._engine.get([claims.task])
         if task is None or not holds(task, claims):
+            raise LeaseLost(claims.task, claims.run)
+        return task
+
+    async def leaving(self, claims: Claims) -> Task:
+        """The task of a run that may leave files behind: it holds it, or lost it a while ago by no
+        report of its own (`lifecycle.leaving`). Raises `LeaseLost`."""
+        [task] = await self._engine.get([claims.task])
+        runs = () if task is None else task.status.runs
+        run = next((run for run in runs if run.id == claims.run), None)
+        if task is None or run is None or not may_leave(run, self._engine.now(), self._grace_ms):
             raise LeaseLost(claims.task, claims.run)
         return task
 

@@ -21,6 +21,7 @@ from andon.engine.schedule_views import (
     schedule_of,
     time_document,
 )
+from andon.lifecycle.faces import SCHEDULES, schedule_as
 from andon.lifecycle.faces.fields import maybe_iso
 from andon.model.errors import AndonError, ConfigurationError, InvalidSubmission
 from andon.model.recurrence import Recurrence
@@ -35,7 +36,7 @@ from andon.service.answers import (
     SchedulePage,
 )
 from andon.service.bodies import Nothing
-from andon.service.calls import Call
+from andon.service.calls import As, Call, profile_named
 from andon.service.guard import refuse
 from andon.service.listing import PAGE, PATIENCE_S
 from andon.service.parameters import Cursor, ListLimit, TaskName
@@ -75,10 +76,12 @@ async def list_schedules(
     ] = None,
     limit: ListLimit = None,
     cursor: Cursor = "",
+    seen_as: As = None,
 ) -> SchedulePage:
     """Schedules that go on, in the order in which they were made; `name` is that of their tasks. A
     page may be short; its cursor leads to the next."""
     request.need(f"tasks:read:{queue or '*'}")
+    seen = profile_named(seen_as).name
 
     def keep(task: Task) -> bool:
         schedule = task.status.schedule
@@ -100,16 +103,22 @@ async def list_schedules(
         )
     except ConfigurationError as error:
         raise invalid(str(error), field="cursor") from error
-    return SchedulePage([schedule_document(task) for task in page.tasks], page.cursor)
+    shown = [schedule_as(seen, schedule_document(task)) for task in page.tasks]
+    return SchedulePage(shown, page.cursor)
 
 
 @get("/{schedule:str}", summary="Get a schedule")
-async def get_schedule(request: Call, schedule: FromPath[str]) -> dict[str, Any]:
+async def get_schedule(
+    request: Call, schedule: FromPath[str], *, seen_as: As = None
+) -> dict[str, Any]:
     """One schedule, also after its end: what it does, how it stands, and its next times."""
+    seen = profile_named(seen_as).name
     task = await _readable(request, schedule)
     engine = request.service.engine
     last_id = schedule_of(task, schedule).last_id
     [last] = await engine.get([last_id]) if last_id else [None]
+    if seen in SCHEDULES:
+        return schedule_as(seen, schedule_document(task, last))
     times = next_times(task, engine.now(), _SHOWN)
     return schedule_document(task, last) | {"next": [time_document(one) for one in times]}
 

@@ -160,6 +160,7 @@ def submission_of(
         dependencies=tuple(given.dependencies),
         requires=given.requires,
         group=document.task_group_id,
+        group_owner=document.scheduler_id,
         scopes=tuple(given.scopes),
         options={
             "max_retries": given.retries,

@@ -3,10 +3,12 @@
 import secrets
 from typing import Any
 
+from andon.artifacts.base import ArtifactConflict, ArtifactNotFound
 from andon.model.errors import (
     AndonError,
     AuthenticationFailed,
     ConfigurationError,
+    GroupRefused,
     InvalidSubmission,
     InvalidTransition,
     LeaseLost,
@@ -45,7 +47,10 @@ _CODES: dict[type[AndonError], str] = {
     ConfigurationError: "InputError",
     NotWritable: "InputError",
     TaskNotFound: "ResourceNotFound",
+    ArtifactNotFound: "ResourceNotFound",
+    ArtifactConflict: "RequestConflict",
     TaskConflict: "RequestConflict",
+    GroupRefused: "RequestConflict",
     InvalidTransition: "RequestConflict",
     LeaseLost: "RequestConflict",
     UniqueKeyHeld: "RequestConflict",

@@ -118,6 +118,62 @@ class Exceptional(Input, frozen=True, kw_only=True):
     ]
 
 
+class NewArtifact(Input, frozen=True, kw_only=True, tag_field="storageType"):
+    """What a run leaves behind."""
+
+    expires: Moment
+
+
+class NewS3(NewArtifact, frozen=True, kw_only=True, tag="s3"):
+    """A file whose bytes are sent to a URL."""
+
+    content_type: Annotated[str, Meta(max_length=255)]
+    content_length: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
+
+
+class NewObject(NewArtifact, frozen=True, kw_only=True, tag="object"):
+    """A file that an object service keeps."""
+
+    content_type: Annotated[str, Meta(max_length=255)]
+    content_length: Annotated[int, Meta(ge=0)] | UnsetType = UNSET
+
+
+class NewReference(NewArtifact, frozen=True, kw_only=True, tag="reference"):
+    """A URL elsewhere."""
+
+    content_type: Annotated[str, Meta(max_length=255)]
+    url: str
+
+
+class NewLink(NewArtifact, frozen=True, kw_only=True, tag="link"):
+    """Another artifact of the same run."""
+
+    content_type: Annotated[str, Meta(max_length=255)] = "application/binary"
+    artifact: Annotated[str, Meta(pattern=patterns.ARTIFACT)]
+
+
+class NewError(NewArtifact, frozen=True, kw_only=True, tag="error"):
+    """Why there is none."""
+
+    reason: Literal[
+        "file-missing-on-worker",
+        "invalid-resource-on-worker",
+        "too-large-file-on-worker",
+        "file-not-readable-on-worker",
+    ]
+    message: LongText
+
+
+AnyArtifact = NewS3 | NewObject | NewReference | NewLink | NewError
+"""What createArtifact takes."""
+
+
+class Finished(Input, frozen=True, kw_only=True):
+    """That the bytes of an object artifact are there."""
+
+    upload_id: Slugid
+
+
 class NewPriority(Input, frozen=True, kw_only=True):
     """What a task's priority becomes."""
 

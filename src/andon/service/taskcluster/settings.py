@@ -4,7 +4,6 @@ import msgspec
 
 from andon.model.errors import ConfigurationError
 from andon.model.policy import DAY
-from andon.service.taskcluster.trust.proxies import Proxies
 
 MIB = 1024 * 1024
 _LONGEST = 86_400.0
@@ -19,9 +18,6 @@ class TaskclusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_document: int = 960 * 1024
     """Of one task. The default leaves room for the rest of the record in the one message of 1 MiB
     that a NATS server takes unless told otherwise; other stores take more."""
-    proxies: tuple[str, ...] = ()
-    """Addresses or networks of proxies that are believed when they say to which port a request was
-    sent (X-Forwarded-Port, X-Forwarded-Proto): clients sign the port."""
     max_body: int = 10 * MIB  #: of one request
     max_headers: int = 64 * 1024
     """Request line and headers: the certificate of a task with many scopes is among them."""
@@ -34,7 +30,6 @@ class TaskclusterSettings(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigurationError("claimWork waits 0 s to a day.")
         if not 0 < self.max_deadline <= 10 * 365 * DAY:
             raise ConfigurationError("A task's deadline is at most ten years ahead.")
-        Proxies(self.proxies)
         for name in ("max_document", "max_body", "max_headers"):
             if getattr(self, name) < 1:
                 raise ConfigurationError(f"{name} must be at least 1.")

@@ -12,11 +12,12 @@ only while the run holds the task, which only the store knows.
 import ipaddress
 from collections.abc import Callable, Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from andon.artifacts.base import Artifact
 from andon.contract.store import Store
 from andon.lifecycle.actors import actor_name
 from andon.model.errors import (
@@ -27,9 +28,10 @@ from andon.model.errors import (
 from andon.model.scopes import EVERYTHING, holds_some, satisfies
 from andon.model.task import Task
 from andon.model.words import State
-from andon.service.trust import runtokens
+from andon.service.trust import runtokens, signedurls
 from andon.service.trust.registry import Registry
 from andon.service.trust.runtokens import Claims
+from andon.service.trust.signedurls import Signed
 
 if TYPE_CHECKING:
     from litestar.types import HTTPScope
@@ -109,7 +111,7 @@ class Access:
     async def authorize(self, scope: "HTTPScope") -> Caller:
         """The caller, by the request's headers. Raises `AuthenticationFailed`."""
         path = scope["path"]
-        if path in PUBLIC:
+        if path in PUBLIC or path.startswith(signedurls.PREFIX):
             return NOBODY
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         if self.is_open:
@@ -176,6 +178,35 @@ class Access:
                 f"The token is of {caller.name}, which no longer holds that task."
             )
         return caller
+
+    async def signed_path(
+        self,
+        method: Literal["GET", "PUT"],
+        artifact: Artifact,
+        *,
+        expires_at: int,
+    ) -> str:
+        """The path under which a file can be sent or fetched without a token, until then (ms
+        UTC)."""
+        keys = await self.registry.keys()
+        kind = artifact.content_type if method == "PUT" else ""
+        return signedurls.path_of(
+            keys,
+            Signed(
+                namespace=keys.namespace,
+                method=method,
+                task=artifact.task,
+                run=artifact.run,
+                name=artifact.name,
+                expires_at=expires_at,
+                content_type=kind,
+            ),
+        )
+
+    async def signed(self, opaque: str, method: str) -> Signed:
+        """What the last segment of a signed path says. Raises `AuthenticationFailed`."""
+        keys = await self.registry.keys(signedurls.key_of(opaque))
+        return signedurls.verify(keys, opaque, method, self._store.now())
 
     async def run_signer(self) -> Callable[[Task], str]:
         """What makes the token of the run that holds a task."""

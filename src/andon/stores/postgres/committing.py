@@ -14,7 +14,8 @@ from andon.contract.isolation import each_alone
 from andon.contract.outcomes import Changed, ChangeKind
 from andon.contract.requests import Change
 from andon.contract.topics import TIMER_TOPIC
-from andon.lifecycle.effects import Effects, of_change, of_discard
+from andon.lifecycle.batches import moved_alike
+from andon.lifecycle.effects import Effects, of_discard
 from andon.lifecycle.indexes import ReadyEntry
 from andon.lifecycle.repeats import tombstone_of
 from andon.model.task import Task
@@ -218,8 +219,9 @@ class Committing:
         self, changes: Sequence[Change], *, one_by_one: bool = False
     ) -> list[Changed]:
         server = self._server
-        effects = [of_change(change) for change in changes]
-        runs = [] if one_by_one else ends.alike(changes, effects)
+        batches = moved_alike(changes)
+        effects = [batch.effects for batch in batches for _ in batch.moves]
+        runs = [] if one_by_one else ends.alike(batches)
         if runs:
             columns, topics = await ends.arguments(runs, changes, effects, server.names)
             row = await server.call(server.calls.commit_ends, *columns)

@@ -10,7 +10,7 @@ from math import inf
 from typing import Any
 
 from andon.contract.requests import Change
-from andon.lifecycle.batches import EndedRuns, ended_runs
+from andon.lifecycle.batches import EndedRuns, Moves, ended_runs
 from andon.lifecycle.effects import Effects
 from andon.stores.kit.codec import encode, encode_event
 from andon.stores.kit.topics import topics_of
@@ -18,26 +18,29 @@ from andon.stores.postgres.arrays import numbers
 from andon.stores.postgres.names import Names
 
 
-def alike(changes: Sequence[Change], effects: Sequence[Effects]) -> list[EndedRuns]:
+def alike(batches: Sequence[Moves[Change]]) -> list[EndedRuns]:
     """The runs that the changes end for good, by queue, if all are counted as the same; else
     nothing."""
-    if not all(map(_goes_so, changes, effects)):
-        return []
-    runs = ended_runs(effects)
+    for batch in batches:
+        if not (_ends_for_good(batch.effects) and all(map(_goes_so, batch.moves))):
+            return []
+    runs = ended_runs(batch.effects for batch in batches for _ in batch.moves)
     is_one = len({(run.state, run.dead_letter, run.tally) for run in runs}) == 1
     return runs if is_one else []
 
 
-def _goes_so(change: Change, effects: Effects) -> bool:
+def _ends_for_good(effects: Effects) -> bool:
+    """Whether a worker has ended its run, and the task with it."""
+    return effects.ends_run and effects.ends and not effects.interrupts
+
+
+def _goes_so(change: Change) -> bool:
     """Whether it is an end that `commit_ends` can write: one of a record known by its key, whose
-    revision alone is looked at, which its worker has made, and which has a result but neither a run
-    nor a request to cancel from now on."""
+    revision alone is looked at, and which has a result but neither a run nor a request to cancel
+    from now on."""
     before, after = change.before, change.after
     return (
-        effects.ends_run
-        and effects.ends
-        and not effects.interrupts
-        and after is not None
+        after is not None
         and change.sets_result
         and before.ref > 0
         and after.revision == before.status.revision + 1

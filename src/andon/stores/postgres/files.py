@@ -60,6 +60,9 @@ class PostgresFiles:
                     await self.delete([draft])
             raise
 
+    async def create(self, path: str, content: bytes) -> bool:
+        return bool(await self._run(self._sql.create, path, content))
+
     async def read(self, path: str, start: int = 0) -> AsyncIterator[bytes]:
         [[last]] = await self._run(self._sql.last_piece, path)
         if last is None:

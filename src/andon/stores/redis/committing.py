@@ -7,8 +7,9 @@ import msgspec
 
 from andon.contract.outcomes import Changed, ChangeKind
 from andon.contract.requests import Change
+from andon.lifecycle.batches import moved_alike
 from andon.lifecycle.constants import DAY_MS
-from andon.lifecycle.effects import Effects, of_change
+from andon.lifecycle.effects import Effects
 from andon.lifecycle.repeats import tombstone_of
 from andon.model.task import MAX_EVENTS_KEPT
 from andon.model.words import LIVE, TERMINAL, State
@@ -36,11 +37,16 @@ class _Prepared(msgspec.Struct, frozen=True, gc=False):
 
     change: Change
     effects: Effects
+    ends_run: bool  #: of its own accord, see `commit_plain.lua`
 
 
 async def commit(at: Partitions, changes: Sequence[Change]) -> list[Changed]:
     """Write the changes; outcomes in order."""
-    prepared = [_Prepared(change, of_change(change)) for change in changes]
+    prepared: list[_Prepared] = []
+    for batch in moved_alike(changes):
+        effects = batch.effects
+        ends_run = effects.ends_run and not effects.interrupts
+        prepared += [_Prepared(change, effects, ends_run) for change in batch.moves]
     if at.count > 1 and any(p.change.before.definition.unique_key for p in prepared):
         outcomes = await _commit_apart(at, prepared)
     else:
@@ -101,15 +107,14 @@ async def _commit(
 def _is_plain(prepared: _Prepared) -> bool:
     """Whether a change ends a run of its own accord, and nothing needs to be looked at but the
     record's version, which tells whether its moves are kept apart."""
-    change, effects = prepared.change, prepared.effects
+    change = prepared.change
     after = change.after
     return (
-        after is not None
+        prepared.ends_run
+        and after is not None
+        and after.revision < FIRST_APART
         and change.seen_lease is None
         and not change.force
-        and after.revision < FIRST_APART
-        and not effects.interrupts
-        and effects.ends_run
     )
 
 

@@ -13,9 +13,9 @@ from andon.contract.outcomes import Changed, ChangeKind
 from andon.contract.requests import Change
 from andon.contract.topics import control_topic
 from andon.lifecycle.apply import set_aside as set_aside_event
-from andon.lifecycle.batches import ended_runs
+from andon.lifecycle.batches import ended_runs, moved_alike
 from andon.lifecycle.constants import SUBMIT_WINDOW_MS
-from andon.lifecycle.effects import Effects, of_change, of_discard
+from andon.lifecycle.effects import Effects, of_discard
 from andon.lifecycle.repeats import tombstone_of
 from andon.model.task import Task, Tombstone
 from andon.model.words import TERMINAL, State
@@ -38,15 +38,19 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
 
     change: Change
     effects: Effects
+    ends_run: bool  #: `Effects.ends_run`, asked once for those that share their effects
     status: bytes
 
 
 def prepare(changes: Sequence[Change]) -> list[Prepared]:
     """Derive what follows and encode it outside the transaction."""
-    return [
-        Prepared(change, of_change(change), b"" if change.after is None else encode(change.after))
-        for change in changes
-    ]
+    prepared: list[Prepared] = []
+    for batch in moved_alike(changes):
+        effects, ends_run = batch.effects, batch.effects.ends_run
+        for change in batch.moves:
+            status = b"" if change.after is None else encode(change.after)
+            prepared.append(Prepared(change, effects, ends_run, status))
+    return prepared
 
 
 def invalid(_change: Change, why: str) -> Changed:
@@ -74,7 +78,7 @@ def _goes_with_others(p: Prepared) -> bool:
     """Whether a statement for many changes does for this one: a worker's report on a run in hand,
     whose record is known by its key, and nothing to look at but its revision."""
     change = p.change
-    return p.effects.ends_run and change.before.ref > 0 and change.seen_lease is None
+    return p.ends_run and change.before.ref > 0 and change.seen_lease is None
 
 
 def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed] | None:

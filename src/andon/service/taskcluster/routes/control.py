@@ -1,16 +1,18 @@
-"""What is done to tasks from outside: schedule, rerun, cancel."""
+"""What is done to tasks from outside: schedule, rerun, cancel, another priority."""
 
 from collections.abc import Callable
 from typing import Any
 
 from andon.engine.base import Acted
-from andon.lifecycle.commands import Command, Rerun, Schedule
+from andon.lifecycle.admission import PRIORITY_NAMES
+from andon.lifecycle.commands import Command, Reprioritise, Rerun, Schedule
 from andon.model.errors import InvalidTransition
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
 from andon.service.taskcluster.answers import status_of
 from andon.service.taskcluster.asked import Asked
 from andon.service.taskcluster.errors import conflict
+from andon.service.taskcluster.inputs import NewPriority
 from andon.service.taskcluster.needs import Needs, every, some
 from andon.service.taskcluster.reading import Found, find
 from andon.service.taskcluster.table import route
@@ -40,7 +42,9 @@ async def rerun_task(asked: Asked, _: None) -> dict[str, Any]:
     left as it is."""
 
     def choose(task: Task) -> Command | None:
-        return Rerun() if task.state in TERMINAL or task.state is State.BLOCKED else None
+        if task.state in TERMINAL:
+            return Rerun()
+        return Rerun(blocked=True) if task.state is State.BLOCKED else None
 
     return await _act(asked, choose)
 
@@ -54,6 +58,31 @@ async def cancel_task(asked: Asked, _: None) -> dict[str, Any]:
         [acted] = await asked.engine.cancel([asked.task_id], force=True)
         found = await _after(asked, acted, TERMINAL)
     return {"status": status_of(*found)}
+
+
+@route(
+    "changeTaskPriority",
+    "POST",
+    "/task/<taskId>/priority",
+    takes=NewPriority,
+    needs=some(
+        "queue:change-task-priority:<taskId>",
+        "queue:change-task-priority-in-queue:<taskQueueId>",
+    ),
+)
+async def change_task_priority(asked: Asked, data: NewPriority) -> dict[str, Any]:
+    """Give a task another priority, for its next run if it runs. Refused once it has ended, also
+    if it was rerun since."""
+    found = await find(asked.engine, asked.task_id)
+    asked.require(taskQueueId=found.task.definition.queue)
+    _check_deadline(asked, found.task)
+    if found.task.state in TERMINAL or found.task.status.rerun_by_hand:
+        raise conflict(f"Task {asked.task_id} has been resolved; its priority stays.")
+    command = Reprioritise(priority=PRIORITY_NAMES[data.new_priority])
+    [acted] = await asked.engine.act([asked.task_id], command)
+    if acted.error is not None:
+        raise acted.error
+    return {"status": status_of(*await find(asked.engine, asked.task_id))}
 
 
 async def _act(asked: Asked, choose: Callable[[Task], Command | None]) -> dict[str, Any]:
@@ -77,17 +106,22 @@ async def _act(asked: Asked, choose: Callable[[Task], Command | None]) -> dict[s
 async def _found(asked: Asked) -> Found:
     """The task, for a caller who may. Raises `ApiError` (404, 403, or 409 after its deadline)."""
     found = await find(asked.engine, asked.task_id)
-    kept, deadline = found.kept, found.task.status.deadline
+    kept = found.kept
     asked.require(
         schedulerId=kept.scheduler_id,
         taskGroupId=kept.task_group_id,
         projectId=kept.project_id,
     )
+    _check_deadline(asked, found.task)
+    return found
+
+
+def _check_deadline(asked: Asked, task: Task) -> None:
+    deadline = task.status.deadline
     if deadline is not None and deadline < asked.engine.now():
         raise conflict(
-            f"The deadline of task {asked.task_id} has passed; nothing can be done to it any more."
+            f"The deadline of task {task.id} has passed; nothing can be done to it any more."
         )
-    return found
 
 
 async def _after(asked: Asked, acted: Acted, fine: frozenset[State]) -> Found:
@@ -98,4 +132,4 @@ async def _after(asked: Asked, acted: Acted, fine: frozenset[State]) -> Found:
     return found
 
 
-ROUTES = [schedule_task, rerun_task, cancel_task]
+ROUTES = [schedule_task, rerun_task, cancel_task, change_task_priority]

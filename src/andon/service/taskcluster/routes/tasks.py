@@ -1,9 +1,10 @@
 """Tasks: create one, and read what was created and where it stands."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from andon.model.errors import AndonError, TaskConflict
+from andon.model.errors import AndonError, GroupRefused, TaskConflict
+from andon.model.task import Task
 from andon.service.taskcluster.answers import status_of
 from andon.service.taskcluster.asked import Asked
 from andon.service.taskcluster.document import (
@@ -16,6 +17,7 @@ from andon.service.taskcluster.document import (
 )
 from andon.service.taskcluster.errors import ApiError, conflict, input_error
 from andon.service.taskcluster.inputs import NewTask, TaskIds
+from andon.service.taskcluster.listing import page_of
 from andon.service.taskcluster.needs import Each, every, some
 from andon.service.taskcluster.paging import token_for
 from andon.service.taskcluster.reading import Found, find, find_some
@@ -59,14 +61,11 @@ async def create_task(asked: Asked, data: NewTask) -> dict[str, Any]:
         return {"status": again}
     [submitted] = await engine.submit([submission])
     if submitted.error is not None:
-        if not isinstance(submitted.error, TaskConflict):
-            raise _refused(submitted.error)
-        again = await _repeated(asked, submission.args)
+        again = None
+        if isinstance(submitted.error, TaskConflict | GroupRefused):
+            again = await _repeated(asked, submission.args)
         if again is None:
-            raise conflict(
-                f"Task {asked.task_id} exists with another definition. Create it under a new id, "
-                "or repeat exactly what was sent first."
-            )
+            raise _refused(submitted.error)
         return {"status": again}
     asked.shared.lifetimes.note(submission)
     found = await find(engine, asked.task_id)
@@ -84,6 +83,11 @@ async def _repeated(asked: Asked, document: bytes) -> dict[str, Any] | None:
 
 def _refused(error: AndonError) -> Exception:
     """What the engine refuses, in the words of a document where it has others."""
+    if isinstance(error, TaskConflict):
+        return conflict(
+            f"Task {error.task_id} exists with another definition. Create it under a new id, or "
+            "repeat exactly what was sent first."
+        )
     if getattr(error, "field", "") == "dependencies":
         return input_error(f"The dependencies cannot be: {error}")
     return error
@@ -156,4 +160,26 @@ async def _are_more(asked: Asked, ids: list[str]) -> bool:
     return False
 
 
-ROUTES = [create_task, task, status, tasks, statuses]
+@route(
+    "listDependentTasks",
+    "GET",
+    "/task/<taskId>/dependents",
+    paged=True,
+    needs="queue:list-dependent-tasks:<taskId>",
+)
+async def list_dependent_tasks(asked: Asked, _: None) -> dict[str, Any]:
+    """The tasks that name this one as a dependency, also those that do not wait for it any more."""
+    found = await find(asked.engine, asked.task_id)
+
+    async def read(place: str, limit: int) -> tuple[Sequence[Task], str]:
+        page = await asked.engine.dependents(found.task.id, place, limit)
+        return page.tasks, page.cursor
+
+    rows, token = await page_of(f"dependents:{asked.task_id}", asked, read)
+    answer: dict[str, Any] = {"taskId": asked.task_id, "tasks": rows}
+    if token is not None:
+        answer["continuationToken"] = token
+    return answer
+
+
+ROUTES = [list_dependent_tasks, create_task, task, status, tasks, statuses]

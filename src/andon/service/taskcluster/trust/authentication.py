@@ -17,11 +17,11 @@ from andon.service.taskcluster.trust import certificates, hawk, taskcredentials
 from andon.service.taskcluster.trust.caller import OPEN, Caller
 from andon.service.taskcluster.trust.certificates import Certificate, Credentials
 from andon.service.taskcluster.trust.clients import TASKS_ISSUER, Trust
-from andon.service.taskcluster.trust.proxies import Proxies
 from andon.service.taskcluster.trust.registry import ClientRegistry
 from andon.service.taskcluster.trust.roles import ANONYMOUS, ASSUME, DEFAULT_ROLES, expanded
 from andon.service.taskcluster.trust.scopes import EVERYTHING, is_scope
 from andon.service.trust.access import Access, refuse_strangers
+from andon.service.trust.proxies import Proxies
 
 if TYPE_CHECKING:
     from litestar.types import HTTPScope

@@ -87,11 +87,23 @@ BEGIN
     IF p_uniques OR sized THEN
         outcomes := coalesce(outcomes, array_fill('n'::text, ARRAY[size]));
         holders := array_fill(NULL::text, ARRAY[size]);
+        -- Everybody locks keys in their order; the last places of a queue are given in the batch's. So
+        -- with both, the keys are reserved first, each for the first who wants it.
+        IF p_uniques AND sized THEN
+            FOR r IN
+                SELECT DISTINCT ON (u.unique_key) u.id, u.unique_key AS key, u.unique_until AS until, u.heir_of
+                FROM unnest(outcomes, p_tasks) WITH ORDINALITY u (outcome)
+                WHERE u.outcome = 'n' AND u.unique_key IS NOT NULL AND (u.unique_until IS NULL OR u.unique_until > t)
+                ORDER BY u.unique_key, u.ordinality
+            LOOP
+                PERFORM take_unique(r.key, r.id, r.until, t, r.heir_of);
+            END LOOP;
+        END IF;
         FOR r IN
             SELECT u.ordinality AS i, u.seq, u.id, u.queue, u.unique_key AS key, u.unique_until AS until, u.heir_of, c.max_size
             FROM unnest(seqs, p_tasks) WITH ORDINALITY u (seq)
             LEFT JOIN queue c ON c.id = u.queue AND c.max_size IS NOT NULL AND u.lane IS NOT NULL
-            ORDER BY u.unique_key, u.ordinality
+            ORDER BY CASE WHEN sized THEN NULL ELSE u.unique_key END, u.ordinality
         LOOP
             CONTINUE WHEN outcomes[r.i] <> 'n';
             reserved := r.key IS NOT NULL AND (r.until IS NULL OR r.until > t);
