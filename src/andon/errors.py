@@ -31,6 +31,7 @@ from andon.model.errors import (
     TaskFailed,
     TaskNotFound,
     UniqueKeyHeld,
+    WorkerNotFound,
 )
 
 __all__ = [
@@ -60,4 +61,5 @@ __all__ = [
     "TaskFailed",
     "TaskNotFound",
     "UniqueKeyHeld",
+    "WorkerNotFound",
 ]

@@ -379,6 +379,19 @@ def test_what_is_no_dead_letter_is_neither_resubmitted_nor_purged(cli: Cli) -> N
     assert ids(cli) == ["done"]
 
 
+def test_a_group_with_an_owner_is_shown_and_sealed(cli: Cli) -> None:
+    cli.submit("job", "--id", "a", "--group", "g", "--group-owner", "ci")
+    assert "Nothing is kept of group 'h'" in cli.refusal("groups", "show", "h")
+    shown = cli.json("groups", "show", "g")
+    assert (shown["id"], shown["owner"], shown["sealed_at"]) == ("g", "ci", None)
+    sealed = cli.json("groups", "seal", "g")
+    assert sealed["sealed_at"] is not None
+    assert cli.json("groups", "seal", "g") == sealed
+    assert "owner" in cli("groups", "show", "g").stdout
+    again = cli.refusal("submit", "job", "--group", "g", "--group-owner", "ci")
+    assert "Group 'g' is sealed" in again
+
+
 def test_dead_letters_are_grouped_and_a_group_is_acted_on(cli: Cli) -> None:
     for number in range(3):
         cli.submit("job", "--id", f"a{number}")
@@ -407,14 +420,9 @@ def test_a_look_at_some_dead_letters_says_so_and_goes_on(cli: Cli) -> None:
     assert row[1] == "1"
 
 
-def test_a_group_with_an_owner_is_shown_and_sealed(cli: Cli) -> None:
-    assert "Nothing is kept of group 'g'" in cli.refusal("groups", "show", "g")
-    cli.submit("job", "--id", "a", "--group", "g", "--group-owner", "ci")
-    shown = cli.json("groups", "show", "g")
-    assert (shown["id"], shown["owner"], shown["sealed_at"]) == ("g", "ci", None)
-    sealed = cli.json("groups", "seal", "g")
-    assert sealed["sealed_at"] is not None
-    assert cli.json("groups", "seal", "g") == sealed
-    assert "owner" in cli("groups", "show", "g").stdout
-    again = cli.refusal("submit", "job", "--group", "g", "--group-owner", "ci")
-    assert "Group 'g' is sealed" in again
+def test_a_worker_that_never_claimed_is_not_quarantined(cli: Cli) -> None:
+    cli.submit("job", "--id", "a")
+    assert cli.json("workers", "claiming", "default") == {"workers": [], "cursor": ""}
+    refused = cli.refusal("workers", "quarantine", "default", "g/w", "--until", "+1h")
+    assert "Nothing is kept of a worker 'g/w' in queue 'default'" in refused
+    assert "either --until or --lift" in cli("workers", "quarantine", "q", "w", code=2).stderr

@@ -11,6 +11,7 @@ from conftest import virtual_stores
 from msgspec.structs import replace
 from servers import Servers, on_clock
 
+from andon.contract.notes import PutNote
 from andon.contract.outcomes import ChangeKind
 from andon.contract.queries import History, Page, Query
 from andon.contract.requests import Change, Snapshot
@@ -19,6 +20,7 @@ from andon.engine.base import Submission
 from andon.engine.control import change_of
 from andon.engine.copying import Ledger, Tally, copy, refuse_workers
 from andon.engine.debts import Debts
+from andon.engine.groups import note_of
 from andon.engine.schedule_requests import ScheduleRequest
 from andon.lifecycle.apply import apply
 from andon.lifecycle.commands import Complete, Fail, Reprioritise, Stop, UnknownTask
@@ -304,13 +306,14 @@ async def test_what_is_kept_of_groups_is_copied_and_what_is_there_stays(
     for group in ("g", "h", "there"):
         await shop.submit(f"{group}-1", group=group, group_owner="ci")
     await shop.engine.seal_group("h")
-    await other.submit("there-2", group="there", group_owner="other")
+    there = PutNote(note_of("there"), b"another", None)
+    await other.engine.store.put_notes([there])
     ledger = await copied(shop, other)
-    assert ledger.balanced
+    assert (ledger.balanced, ledger.differing) == (False, ["there"])
     assert ledger.beside["notes"] == Tally(read=3, written=2, differing=1)
     assert await other.engine.group("g") == await shop.engine.group("g")
     assert (await other.engine.group("h")).sealed_at is not None
-    assert (await other.engine.group("there")).owner == "other"
+    assert await other.engine.store.notes([there.name]) == [b"another"]
     again = await copied(shop, other)
     assert again.beside["notes"] == Tally(read=3, there=2, differing=1)
 

@@ -24,6 +24,7 @@ from andon.model import errors
 from andon.model.errors import (
     AndonError,
     AuthenticationFailed,
+    GroupRefused,
     InvalidSubmission,
     InvalidTransition,
     LeaseLost,
@@ -33,8 +34,10 @@ from andon.model.errors import (
     TaskConflict,
     TaskNotFound,
     UniqueKeyHeld,
+    WorkerNotFound,
 )
 from andon.model.fleet import TypeInfo
+from andon.model.registry import RecentRun
 from andon.model.task import Task, TaskError
 from andon.model.words import State
 from andon.service.problems import KINDS
@@ -399,3 +402,49 @@ def test_a_service_for_others_is_refused_without_a_token(tmp_path: Any):
 
     with pytest.raises(AndonError, match="andon token create"):
         asyncio.run(start())
+
+
+async def test_what_depends_on_a_task_is_read_page_by_page(running: Running):
+    async with engine_at(running.url) as engine:
+        await engine.submit([task("p"), *(task(f"c{i}", dependencies=("p",)) for i in range(3))])
+        page = await engine.dependents("p", limit=2)
+        assert ([one.id for one in page.tasks], page.cursor) == (["c0", "c1"], "c1")
+        page = await engine.dependents("p", page.cursor, 2)
+        assert ([one.id for one in page.tasks], page.cursor) == (["c2"], "")
+        with pytest.raises(TaskNotFound):
+            await engine.dependents("absent")
+
+
+async def test_a_group_is_sealed_and_refuses_with_the_error_of_a_local_engine(running: Running):
+    async with engine_at(running.url) as engine:
+        with pytest.raises(TaskNotFound):
+            await engine.group("g")
+        await engine.submit([task("a", group="g", group_owner="ci")])
+        sealed = await engine.seal_group("g")
+        assert sealed.sealed_at is not None
+        assert await engine.group("g") == await engine.seal_group("g") == sealed
+        [refused] = await engine.submit([task("b", group="g", group_owner="ci")])
+        assert isinstance(refused.error, GroupRefused)
+        assert (refused.error.group, refused.error.sealed_at) == ("g", sealed.sealed_at)
+
+
+async def test_workers_that_only_claim_are_listed_and_quarantined(running: Running):
+    async def claims() -> list[Task]:
+        asked = ClaimRequest(
+            worker="g/w", token="t", queues=("default",), limit=1, lease_ms=5_000, registers=True
+        )
+        return await running.service.engine.claim(asked)
+
+    async with engine_at(running.url) as engine:
+        await engine.submit([task("a")])
+        assert [one.id for one in running.call(claims())] == ["a"]
+        [worker], cursor = await engine.claiming_workers("default")
+        assert (worker.worker, worker.recent, cursor) == ("g/w", (RecentRun("a", 0),), "")
+        held = await engine.quarantine_worker("default", "g/w", 4_000_000_000_000, by="ann")
+        assert held.quarantined_until == 4_000_000_000_000
+        assert await engine.claiming_worker("default", "g/w") == held
+        assert await engine.claiming_workers("default", in_quarantine=False) == ([], "")
+        [queue], _ = await engine.claimed_queues()
+        assert queue.queue == "default"
+        with pytest.raises(WorkerNotFound):
+            await engine.claiming_worker("default", "nobody")

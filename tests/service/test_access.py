@@ -168,6 +168,12 @@ ROUTES = {
     ),
     "POST /api/v1/engine/get": Route("tasks:read:q", IDS),
     "POST /api/v1/engine/history": Route("tasks:read:q", IDS),
+    "POST /api/v1/engine/claiming_workers": Route("queues:read:q", {"queue": "q"}),
+    "POST /api/v1/engine/claiming_worker": Route("queues:read:q", {"queue": "q", "worker": "w"}),
+    "POST /api/v1/engine/claimed_queues": Route("queues:read:*", {}),
+    "POST /api/v1/engine/quarantine_worker": Route(
+        "queues:manage:q", {"queue": "q", "worker": "w", "until": 1}
+    ),
     "POST /api/v1/engine/group": Route("tasks:read:*", {"name": "build"}),
     "POST /api/v1/engine/seal_group": Route("tasks:change:*", {"name": "build"}),
     "POST /api/v1/engine/dependents": Route("tasks:read:q", {"id": "{task}"}),

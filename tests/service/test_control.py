@@ -263,6 +263,26 @@ def test_dead_letters_are_listed_resubmitted_and_purged(service: Running, http: 
     assert ids(http.get(TASKS)) == ["one", "alive"]
 
 
+def test_a_group_with_an_owner_is_shown_and_sealed(five: httpx.Client):
+    groups = "/api/v1/groups"
+    problem(five.get(f"{groups}/build"), 404, "task-not-found")
+    task = {"name": "job", "group": "build", "group_owner": "ci"}
+    assert five.post(TASKS, json=task).status_code == 201
+    shown = five.get(f"{groups}/build").json()
+    assert (shown["id"], shown["owner"], shown["sealed_at"]) == ("build", "ci", None)
+    sealed = five.post(f"{groups}/build/seal", json={})
+    assert sealed.status_code == 200
+    assert sealed.json()["sealed_at"] is not None
+    assert five.post(f"{groups}/build/seal").json() == sealed.json()
+    refused = problem(five.post(TASKS, json=task), 409, "group-refused")
+    assert (refused["group"], refused["owner"]) == ("build", "ci")
+    assert isinstance(refused["sealed_at"], int)
+    other = problem(
+        five.post(TASKS, json={**task, "group": "b2", "group_owner": ""}), 422, "invalid-submission"
+    )
+    assert "group_owner" in other["detail"]
+
+
 def test_dead_letters_are_grouped_and_a_group_is_resubmitted(service: Running, http: httpx.Client):
     engine = service.service.engine
 
@@ -313,23 +333,3 @@ def test_the_engine_over_http_groups_dead_letters(service: Running, http: httpx.
     found = asyncio.run(groups())
     assert found == service.call(service.service.engine.letter_groups("default"))
     assert found.groups[0].pattern == "ValueError: as asked"
-
-
-def test_a_group_with_an_owner_is_shown_and_sealed(five: httpx.Client):
-    groups = "/api/v1/groups"
-    problem(five.get(f"{groups}/build"), 404, "task-not-found")
-    task = {"name": "job", "group": "build", "group_owner": "ci"}
-    assert five.post(TASKS, json=task).status_code == 201
-    shown = five.get(f"{groups}/build").json()
-    assert (shown["id"], shown["owner"], shown["sealed_at"]) == ("build", "ci", None)
-    sealed = five.post(f"{groups}/build/seal", json={})
-    assert sealed.status_code == 200
-    assert sealed.json()["sealed_at"] is not None
-    assert five.post(f"{groups}/build/seal").json() == sealed.json()
-    refused = problem(five.post(TASKS, json=task), 409, "group-refused")
-    assert (refused["group"], refused["owner"]) == ("build", "ci")
-    assert isinstance(refused["sealed_at"], int)
-    other = problem(
-        five.post(TASKS, json={**task, "group": "b2", "group_owner": ""}), 422, "invalid-submission"
-    )
-    assert "group_owner" in other["detail"]

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import click
 
 from andon.cli.layout import Column
+from andon.cli.lazy import Entry, LazyGroup
 from andon.cli.output import Word
 from andon.cli.session import Session, common
 
@@ -22,15 +23,24 @@ COLUMNS = (
     Column("started", keeps=True, spare=True),
     Column("seen", keeps=True),
 )
+COMMANDS = {
+    "list": Entry("andon.cli.workers:list_workers", "List workers heard of lately.", "Look"),
+    "claiming": Entry(
+        "andon.cli.claiming:list_claiming", "List workers that are known by their claims.", "Look"
+    ),
+    "quarantine": Entry(
+        "andon.cli.claiming:quarantine", "Give such a worker nothing for a while.", "Act"
+    ),
+}
 _STYLES = {"running": "green", "quiet": "yellow", "stopping": "magenta"}
 
 
-@click.group()
+@click.group(cls=LazyGroup, entries=COMMANDS)
 def workers() -> None:
-    """List workers."""
+    """List workers, and quarantine those of other systems."""
 
 
-@workers.command("list")
+@click.command("list")
 @common
 async def list_workers(session: Session) -> None:
     """List workers heard of within the last minute."""

@@ -23,6 +23,9 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     `lifecycle.routing.may_claim`). None claims everything. A store keeps it once, under its digest,
     and sends the digest with each claim; one that has forgotten a digest is told again within the
     same call."""
+    registers: bool = False
+    """The worker is known by its claims alone: the engine notes it, and gives it nothing while it
+    is quarantined (`engine.registry`). A store takes no notice."""
     parks: bool = False
     """If the claim finds nothing, the store may hand the next task that fits to it, in the step
     that creates the task (`ParksClaims`). A repeat with the token withdraws the claim, or returns

@@ -6,6 +6,7 @@ from andon.contract.notes import Note, NoteName
 from andon.contract.store import Store
 from andon.engine.groups import SCOPES, scope_of
 from andon.model.groups import GROUP_NOTES
+from andon.model.registry import QUEUE_NOTES, WORKER_NOTES
 
 _PAGE = 200
 
@@ -15,6 +16,11 @@ async def all_notes(store: Store) -> AsyncIterator[list[tuple[NoteName, bytes]]]
     for number in range(SCOPES):
         async for page in pages(store, GROUP_NOTES, scope_of(number)):
             yield [(NoteName(GROUP_NOTES, scope_of(number), n.key), n.value) for n in page]
+    async for queues in pages(store, QUEUE_NOTES, ""):
+        yield [(NoteName(QUEUE_NOTES, "", n.key), n.value) for n in queues]
+        for queue in queues:
+            async for page in pages(store, WORKER_NOTES, queue.key):
+                yield [(NoteName(WORKER_NOTES, queue.key, n.key), n.value) for n in page]
 
 
 async def pages(store: Store, kind: str, scope: str) -> AsyncIterator[list[Note]]:

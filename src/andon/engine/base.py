@@ -33,6 +33,7 @@ from andon.model.groups import GroupRecord
 from andon.model.letters import LetterGroups
 from andon.model.minutes import MinuteHistory
 from andon.model.policy import PolicyOptions
+from andon.model.registry import ClaimedQueue, ClaimingWorker
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
 
@@ -350,6 +351,33 @@ class Engine(Protocol):
         """Let no member into a group any more, for good; what is kept of it then. Repeating it
         changes nothing. Members that were let in before may come until `open_until`. Raises
         `GroupNotFound`."""
+        ...
+
+    # --- workers that are known by their claims alone (`ClaimRequest.registers`) ---
+
+    async def claiming_workers(
+        self, queue: str, cursor: str = "", limit: int = 100, *, in_quarantine: bool | None = None
+    ) -> tuple[list[ClaimingWorker], str]:
+        """A page of the workers that claim from a queue, by id, and the cursor of the next page,
+        empty if there is none. Only those in quarantine, or only the others, if that is said."""
+        ...
+
+    async def claiming_worker(self, queue: str, worker: str) -> ClaimingWorker:
+        """One of them. Raises `WorkerNotFound`."""
+        ...
+
+    async def claimed_queues(
+        self, cursor: str = "", limit: int = 100
+    ) -> tuple[list[ClaimedQueue], str]:
+        """A page of the queues that such workers claim from, by name, and the cursor of the
+        next."""
+        ...
+
+    async def quarantine_worker(
+        self, queue: str, worker: str, until: int, *, by: str = "", info: str = ""
+    ) -> ClaimingWorker:
+        """Give a worker nothing of a queue until that moment (ms UTC); one that has passed lifts
+        the quarantine. Processes follow within a second. Raises `WorkerNotFound`."""
         ...
 
     # --- the fleet ---

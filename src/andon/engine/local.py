@@ -43,6 +43,7 @@ from andon.engine.reading import (
     queue_histories,
     records,
 )
+from andon.engine.registry import Registry
 from andon.engine.rollups import Rollups
 from andon.engine.runs import Mark, Runs
 from andon.engine.schedules import Schedules
@@ -79,6 +80,7 @@ from andon.model.groups import GroupRecord
 from andon.model.letters import LetterGroups
 from andon.model.minutes import MinuteHistory
 from andon.model.policy import PolicyOptions
+from andon.model.registry import ClaimedQueue, ClaimingWorker
 from andon.model.task import Task, TaskEvent
 from andon.model.words import State
 
@@ -140,6 +142,7 @@ class LocalEngine:
         )
         self._dependencies.acting_through(self._control)
         self._groups = Groups(store)
+        self.registry = Registry(store)
         self._submitting = Submitting(
             store,
             self.book,
@@ -187,7 +190,7 @@ class LocalEngine:
             dead_letter_limit=limit,
             pay=self._debts.pay,
             also=(lambda: self._keeping.keep_swept(jitter), self.rollups.keep),
-            sweep=self._groups.sweep,
+            sweep=(self._groups.sweep, self.registry.sweep),
             poll_s=poll_s,
         )
         self._opening: asyncio.Lock | None = None
@@ -227,6 +230,7 @@ class LocalEngine:
             self._following.cancel()
             await asyncio.gather(self._following, return_exceptions=True)
         await self._keeping.close()
+        await self.registry.close()
         await self.store.close()
 
     async def _close_store(self) -> None:
@@ -269,6 +273,8 @@ class LocalEngine:
         return await self._submitting.join(submissions)
 
     def claim(self, request: ClaimRequest) -> "CoroutineType[Any, Any, list[Task]]":
+        if request.registers:
+            return self.registry.claim(request, self._runs.claim)
         return self._runs.claim(request)
 
     @property
@@ -369,15 +375,33 @@ class LocalEngine:
             raise TaskNotFound(task_id)
         return await dependents_of(self.store, task_id, cursor, limit)
 
-    async def code_lists(self, digests: Iterable[str]) -> dict[str, Code]:
-        """What workers have code for, by the digests that they name."""
-        return await self.codes.find(digests)
+    async def claiming_workers(
+        self, queue: str, cursor: str = "", limit: int = 100, *, in_quarantine: bool | None = None
+    ) -> tuple[list[ClaimingWorker], str]:
+        return await self.registry.workers(queue, cursor, limit, in_quarantine=in_quarantine)
+
+    async def claiming_worker(self, queue: str, worker: str) -> ClaimingWorker:
+        return await self.registry.worker(queue, worker)
+
+    async def claimed_queues(
+        self, cursor: str = "", limit: int = 100
+    ) -> tuple[list[ClaimedQueue], str]:
+        return await self.registry.queues(cursor, limit)
+
+    async def quarantine_worker(
+        self, queue: str, worker: str, until: int, *, by: str = "", info: str = ""
+    ) -> ClaimingWorker:
+        return await self.registry.quarantine(queue, worker, until, by=by, info=info)
 
     async def group(self, name: str) -> GroupRecord:
         return await self._groups.get(name)
 
     async def seal_group(self, name: str) -> GroupRecord:
         return await self._groups.seal(name)
+
+    async def code_lists(self, digests: Iterable[str]) -> dict[str, Code]:
+        """What workers have code for, by the digests that they name."""
+        return await self.codes.find(digests)
 
     async def stats(self) -> list[QueueStats]:
         return await self.store.stats()

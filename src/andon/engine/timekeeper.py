@@ -72,12 +72,12 @@ class Timekeeper:
         dead_letter_limit: int | None,
         pay: Callable[[Sequence[Task]], Awaitable[set[str]]],
         also: Sequence[Callable[[], Coroutine[Any, Any, None]]],
-        sweep: Callable[[], Awaitable[int]],
+        sweep: Sequence[Callable[[], Awaitable[int]]],
         poll_s: float = SLOW_POLL_S,
     ) -> None:
         """`pay` stores what tasks owe; it gives the ids of those that owe it still. `also` are
-        loops beside the timers, once per process. `sweep` forgets what is kept of groups that are
-        gone, some of them a call, and says how many. `poll_s`: how often to look though nobody
+        loops beside the timers, once per process. `sweep` forget notes that nobody needs any
+        more, some of them a call, and say how many. `poll_s`: how often to look though nobody
         hinted; other chores come as much less often than otherwise."""
         self._pay = pay
         self._also = also
@@ -272,7 +272,8 @@ class Timekeeper:
         loop = asyncio.get_running_loop()
         if loop.time() >= self._trim_at:
             found = await self._store.trim(10_000)
-            found += await self._sweep()
+            for sweep in self._sweep:
+                found += await sweep()
             self._trim_at = loop.time() + (0 if found else _TRIM_S)
 
 

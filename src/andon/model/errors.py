@@ -123,6 +123,30 @@ class FlowConflict(TaskConflict):
         self.task_id = flow_id  #: the id that is taken
 
 
+class WorkerNotFound(AndonError):
+    """No worker of this id has claimed from the queue lately, as far as claims are noted (HTTP
+    404).
+
+    Example:
+        from andon.errors import WorkerNotFound
+
+        try:
+            await (await app.engine()).claiming_worker("mail", "no-such-worker")
+        except WorkerNotFound as error:
+            assert (error.queue, error.worker) == ("mail", "no-such-worker")
+        else:
+            raise AssertionError("it was found")
+    """
+
+    def __init__(self, queue: str, worker: str) -> None:
+        super().__init__(
+            f"Nothing is kept of a worker {worker!r} in queue {queue!r}. Workers that are known by "
+            "their claims alone are kept, for a day after the last one."
+        )
+        self.queue = queue  #: the queue asked for
+        self.worker = worker  #: the worker asked for
+
+
 class GroupNotFound(TaskNotFound):
     """Nothing is kept of this group (any more).
 

@@ -30,6 +30,7 @@ from andon.model.errors import (
     TaskNotFound,
     UniqueKeyHeld,
     UnknownCode,
+    WorkerNotFound,
 )
 
 CONTENT_TYPE = b"application/problem+json"
@@ -51,6 +52,7 @@ KINDS: dict[type[AndonError], Kind] = {
     InvalidSubmission: Kind("invalid-submission", 422, "Invalid submission", ("field",)),
     TaskNotFound: Kind("task-not-found", 404, "Task not found", ("task_id",)),
     ArtifactNotFound: Kind("artifact-not-found", 404, "Artifact not found", ("task", "name")),
+    WorkerNotFound: Kind("worker-not-found", 404, "Worker not found", ("queue", "worker")),
     ArtifactConflict: Kind("artifact-conflict", 409, "Another artifact", ("task", "run", "name")),
     TaskConflict: Kind("task-conflict", 409, "The id is taken", ("task_id",)),
     GroupRefused: Kind(

@@ -115,7 +115,7 @@ async def test_the_timekeeper_keeps_the_bound_and_builds_no_index(
         dead_letter_limit=4,
         pay=_owed_by_none,
         also=_nothing,
-        sweep=_none_gone,
+        sweep=(),
     )
     await keeper.housekeep()
     assert ended == ids[:2]
@@ -124,10 +124,6 @@ async def test_the_timekeeper_keeps_the_bound_and_builds_no_index(
 
 async def _owed_by_none(tasks: Sequence[Task]) -> set[str]:
     raise AssertionError(f"{tasks} owe nothing")
-
-
-async def _none_gone() -> int:
-    return 0
 
 
 async def _nothing() -> None:

@@ -65,6 +65,7 @@ from andon.model.groups import GroupRecord
 from andon.model.letters import LetterGroups
 from andon.model.minutes import MinuteHistory
 from andon.model.policy import PolicyOptions
+from andon.model.registry import ClaimedQueue, ClaimingWorker
 from andon.model.task import Task, TaskEvent
 from andon.model.words import Event, State
 
@@ -102,6 +103,9 @@ _decode_queue = msgspec.json.Decoder(QueueConfig).decode
 _decode_types = msgspec.json.Decoder(list[TypeInfo]).decode
 _decode_workers = msgspec.json.Decoder(list[WorkerInfo]).decode
 _decode_group = msgspec.json.Decoder(GroupRecord).decode
+_decode_claiming = msgspec.json.Decoder(ClaimingWorker).decode
+_decode_claiming_workers = msgspec.json.Decoder(tuple[list[ClaimingWorker], str]).decode
+_decode_claimed_queues = msgspec.json.Decoder(tuple[list[ClaimedQueue], str]).decode
 _decode_info = msgspec.json.Decoder(StoreInfo).decode
 _decode_histories = msgspec.json.Decoder(list[QueueHistory]).decode
 _decode_acts = msgspec.json.Decoder(list[AuditRecord]).decode
@@ -451,6 +455,33 @@ class HttpEngine:
         check_page(limit)
         body = wire.encode(wire.OfDependents(task_id, cursor, limit))
         return _decode_page(await self._transport.call("dependents", body))
+
+    async def claiming_workers(
+        self, queue: str, cursor: str = "", limit: int = 100, *, in_quarantine: bool | None = None
+    ) -> tuple[list[ClaimingWorker], str]:
+        asked = wire.OfClaiming(
+            queue=queue, cursor=cursor, limit=limit, in_quarantine=in_quarantine
+        )
+        reply = await self._transport.call("claiming_workers", wire.encode(asked))
+        return _decode_claiming_workers(reply)
+
+    async def claiming_worker(self, queue: str, worker: str) -> ClaimingWorker:
+        asked = wire.OfClaiming(queue=queue, worker=worker)
+        return _decode_claiming(await self._transport.call("claiming_worker", wire.encode(asked)))
+
+    async def claimed_queues(
+        self, cursor: str = "", limit: int = 100
+    ) -> tuple[list[ClaimedQueue], str]:
+        asked = wire.OfClaiming(cursor=cursor, limit=limit)
+        reply = await self._transport.call("claimed_queues", wire.encode(asked))
+        return _decode_claimed_queues(reply)
+
+    async def quarantine_worker(
+        self, queue: str, worker: str, until: int, *, by: str = "", info: str = ""
+    ) -> ClaimingWorker:
+        asked = wire.OfClaiming(queue=queue, worker=worker, until=until, by=by, info=info)
+        reply = await self._transport.call("quarantine_worker", wire.encode(asked))
+        return _decode_claiming(reply)
 
     async def group(self, name: str) -> GroupRecord:
         body = wire.encode(wire.OfGroup(name))

@@ -25,6 +25,7 @@ NAMES: dict[str, type[AndonError]] = {
     "artifact-not-found": ArtifactNotFound,
     "task-not-found": family.TaskNotFound,
     "task-conflict": family.TaskConflict,
+    "worker-not-found": family.WorkerNotFound,
     "group-refused": family.GroupRefused,
     "unique-key-held": family.UniqueKeyHeld,
     "queue-full": family.QueueFull,

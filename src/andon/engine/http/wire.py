@@ -183,6 +183,19 @@ class OfDependents(msgspec.Struct, frozen=True, omit_defaults=True):
     limit: int = 100
 
 
+class OfClaiming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """The workers that are meant: a page of those of a queue, or one; or a page of queues."""
+
+    queue: str = ""
+    worker: str = ""
+    cursor: str = ""
+    limit: int = 100
+    in_quarantine: bool | None = None
+    until: int = 0  #: of a quarantine, ms UTC
+    by: str = ""
+    info: str = ""
+
+
 class OfGroup(msgspec.Struct, frozen=True):
     """The group that is meant."""
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from litestar import Router
 
-from andon.service.routes.engine import control, fleet, reading, running, schedules
+from andon.service.routes.engine import claiming, control, fleet, reading, running, schedules
 
 _HANDLERS: list[Any] = [
     running.submit,
@@ -28,9 +28,13 @@ _HANDLERS: list[Any] = [
     reading.history,
     reading.find,
     reading.dependents,
-    reading.letter_groups,
+    claiming.claiming_workers,
+    claiming.claiming_worker,
+    claiming.claimed_queues,
+    claiming.quarantine_worker,
     reading.group,
     reading.seal_group,
+    reading.letter_groups,
     reading.events,
     reading.events_end,
     reading.attend,

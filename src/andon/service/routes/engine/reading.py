@@ -76,15 +76,6 @@ async def dependents(request: Call, data: JSONBody[wire.OfDependents]) -> Page:
     return Page(tuple(readable), page.cursor)
 
 
-@post("/letter_groups", status_code=200)
-async def letter_groups(request: Call, data: JSONBody[wire.OfLetterGroups]) -> LetterGroups:
-    """Dead letters by the fingerprint of their errors."""
-    caller_of(request).require(f"tasks:read:{'*' if data.queue is None else data.queue}")
-    return await request.service.engine.letter_groups(
-        data.queue, data.name, look=data.look, cursor=data.cursor
-    )
-
-
 @post("/group", status_code=200)
 async def group(request: Call, data: JSONBody[wire.OfGroup]) -> GroupRecord:
     """What is kept of a group."""
@@ -97,6 +88,15 @@ async def seal_group(request: Call, data: JSONBody[wire.OfGroup]) -> GroupRecord
     """Let nobody into a group any more."""
     caller_of(request).require("tasks:change:*")
     return await request.service.engine.seal_group(data.name)
+
+
+@post("/letter_groups", status_code=200)
+async def letter_groups(request: Call, data: JSONBody[wire.OfLetterGroups]) -> LetterGroups:
+    """Dead letters by the fingerprint of their errors."""
+    caller_of(request).require(f"tasks:read:{'*' if data.queue is None else data.queue}")
+    return await request.service.engine.letter_groups(
+        data.queue, data.name, look=data.look, cursor=data.cursor
+    )
 
 
 @post("/events", status_code=200)

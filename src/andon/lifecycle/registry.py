@@ -1,0 +1,75 @@
+"""Workers that are known by their claims alone: noted, quarantined, forgotten. Pure.
+
+A worker says nothing of itself but its claims, so what is known of it is written beside them:
+seldom where it only asks, and with each task that it gets.
+"""
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from andon.model.registry import ClaimedQueue, ClaimingWorker, Quarantine, RecentRun
+
+SELDOM_MS = 300_000
+"""That a worker or queue is active is written once in so long."""
+
+WORKER_KEPT_MS = 86_400_000
+"""A worker is kept for so long after it was heard of, and after its quarantine."""
+
+QUEUE_KEPT_MS = 5 * 86_400_000
+"""A queue is kept for so long after somebody claimed from it."""
+
+MOST_RECENT = 20
+"""Runs, and quarantines, that are kept of a worker: the newest."""
+
+
+def claimed(
+    queue: str,
+    worker: str,
+    found: ClaimingWorker | None,
+    runs: Sequence[RecentRun],
+    now: int,
+) -> ClaimingWorker:
+    """What is known of a worker after it asked, and got these runs. The same object if nothing is
+    to be written."""
+    if found is None:
+        found = ClaimingWorker(
+            queue=queue,
+            worker=worker,
+            first_claim=now,
+            last_active=now,
+            expires_at=now + WORKER_KEPT_MS,
+        )
+        return replace(found, recent=tuple(runs)[-MOST_RECENT:])
+    new = [run for run in runs if run not in found.recent]  # a claim that is repeated gets the same
+    if not new and now - found.last_active < SELDOM_MS:
+        return found
+    return replace(
+        found,
+        last_active=max(now, found.last_active),
+        expires_at=max(now + WORKER_KEPT_MS, found.expires_at),
+        recent=(*found.recent, *new)[-MOST_RECENT:],
+    )
+
+
+def quarantined(found: ClaimingWorker, said: Quarantine) -> ClaimingWorker:
+    """What is known of a worker after that was said of it."""
+    return replace(
+        found,
+        quarantined_until=said.until if said.until > said.at else None,
+        quarantines=(*found.quarantines, said)[-MOST_RECENT:],
+        expires_at=max(found.expires_at, said.until + WORKER_KEPT_MS),
+    )
+
+
+def is_quarantined(found: ClaimingWorker | None, now: int) -> bool:
+    """Whether a claim of the worker gets nothing."""
+    return found is not None and (found.quarantined_until or 0) > now
+
+
+def queue_claimed(queue: str, found: ClaimedQueue | None, now: int) -> ClaimedQueue:
+    """What is known of a queue after somebody claimed from it. The same object if nothing is to be
+    written."""
+    if found is not None and now - found.last_active < SELDOM_MS:
+        return found
+    return ClaimedQueue(queue=queue, last_active=now, expires_at=now + QUEUE_KEPT_MS)
