@@ -62,8 +62,8 @@ def test_results_are_in_the_arguments_that_a_worker_of_any_language_claims(
 
 def test_a_service_has_its_own_bound_for_arguments_with_results_in_them(tmp_path: Path) -> None:
     """Sixty-four times `max_payload`; the one task that is larger fails alone, and says so."""
-    with serving(Andon(f"sqlite:///{tmp_path}/tasks.db"), max_payload=20) as running:
-        http = running.client()
+    app = Andon(f"sqlite:///{tmp_path}/tasks.db")
+    with serving(app, max_payload=20) as running, running.client() as http:
         sums = {"results": {"$results": [0, 2]}}
         parts = ["a", "b"]
         plain = {"queue": "q", "load_dependencies": True, "headers": {"andon-results": "results"}}
