@@ -2,6 +2,7 @@
 is there already may be registered again; in each kind of place."""
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -54,7 +55,7 @@ async def test_bytes_that_come_again_take_the_place_of_those_before(kept: Kept, 
 
 
 async def test_an_upload_that_is_cut_leaves_nothing_and_keeps_what_was_there(kept: Kept):
-    async def cut() -> Any:
+    async def cut() -> AsyncIterator[bytes]:
         yield b"half"
         raise ConnectionError("gone")
 
@@ -107,9 +108,9 @@ async def test_with_an_upload_id_a_file_is_shown_when_it_is_complete(kept: Kept)
             await kept.finish("t", 0, "out", wrong)
     again = await kept.register(entry(kept, upload="u2"))
     assert again.upload == "u1"
-    for _ in range(2):
-        finished = await kept.finish("t", 0, "out", "u1")
-        assert finished.is_present
+    finished = await kept.finish("t", 0, "out", "u1")
+    assert finished.is_present
+    assert await kept.finish("t", 0, "out", "u1") == finished
     assert await kept.find("t") == [finished]
     assert (await kept.register(entry(kept, upload="u3"))).is_present
     with pytest.raises(ArtifactNotFound):

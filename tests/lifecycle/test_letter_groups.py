@@ -7,11 +7,12 @@ from andon.model.task import Definition, Status, Task, TaskError
 from andon.model.words import State
 
 
-def letter(number: int, message: str = "Order {} not found", **definition: str) -> Task:
+def letter(
+    number: int, message: str = "Order {} not found", *, name: str = "charge", queue: str = "q"
+) -> Task:
     error = TaskError(message=message.format(number), type="shop.NotFound")
     status = Status(state=State.FAILED, created_at=0, finished_at=1_000 + number, last_error=error)
-    fields = {"name": "charge", "queue": "q", **definition}
-    return Task(definition=Definition(id=f"t{number}", **fields), status=status)
+    return Task(definition=Definition(id=f"t{number}", name=name, queue=queue), status=status)
 
 
 def grouped(*letters: Task, cursor: str = "") -> LetterGroups:

@@ -62,7 +62,8 @@ async def test_the_engine_over_http_gives_the_same(tmp_path: Path) -> None:
         engine = service_at(running.url)
         await engine.open()
         try:
-            for query in ({}, {"name": "q"}, {"by_type": True}):
+            queries: list[dict[str, Any]] = [{}, {"name": "q"}, {"by_type": True}]
+            for query in queries:
                 local = running.call(running.service.engine.minutes(minutes=2, **query))
                 assert await engine.minutes(minutes=2, **query) == local
         finally:

@@ -45,7 +45,7 @@ def recording() -> Iterator[Recording]:
 
         do_GET = do_PUT = do_POST = answer  # noqa: N815
 
-        def log_message(self, *args: object) -> None: ...
+        def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     sent = Recording(f"http://127.0.0.1:{server.server_port}")

@@ -96,7 +96,7 @@ def test_a_reference_becomes_a_link_as_a_live_log_does(held: Claimed):
     found = held.get("/artifacts/public/live.log")
     assert (found.status_code, found.headers["location"]) == (303, url)
     held.send("public/backing.log")
-    link = {"storageType": "link", "artifact": "public/backing.log"}
+    link: dict[str, Any] = {"storageType": "link", "artifact": "public/backing.log"}
     for _ in range(2):
         assert held.make("public/live.log", **link).json() == {"storageType": "link"}
     assert held.get("/artifact-info/public/live.log").json()["storageType"] == "link"
@@ -115,7 +115,7 @@ def test_a_link_to_itself_is_refused_and_one_to_nothing_is_not_found(held: Claim
 
 
 def test_an_error_says_why_there_is_no_file(held: Claimed):
-    fields = {"reason": "file-missing-on-worker", "message": "It was not there."}
+    fields: dict[str, Any] = {"reason": "file-missing-on-worker", "message": "It was not there."}
     assert held.make("core", storageType="error", **fields).json() == {"storageType": "error"}
     found = held.get("/artifacts/core")
     assert (found.status_code, found.json()) == (424, fields)
@@ -130,7 +130,11 @@ def test_what_is_created_again_is_the_same_with_a_later_end(held: Claimed):
     assert again.status_code == 200
     info = held.get("/artifact-info/log").json()
     assert (info["expires"], info["contentLength"]) == (later, len(LOG))
-    for fields in ({"expires": at(HOUR)}, {"expires": later, "contentType": "text/html"}):
+    others: list[dict[str, Any]] = [
+        {"expires": at(HOUR)},
+        {"expires": later, "contentType": "text/html"},
+    ]
+    for fields in others:
         refused(held.make("log", **fields), 409, "RequestConflict", "createArtifact")
     assert held.get("/artifact-info/log").json() == info
 

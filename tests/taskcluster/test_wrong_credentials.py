@@ -3,7 +3,7 @@ changed."""
 
 import time
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import httpx
 import pytest
@@ -37,7 +37,7 @@ def by_header(make: Callable[[Signer, Request, str], str]) -> Make:
 
 def by_signer(make: Callable[[Signer], Signer], **how: float) -> Make:
     def made(root: Signer, request: Request, url: str) -> Wrong:
-        shifted = {"ts": round(time.time() + how["ts"])} if "ts" in how else {}
+        shifted: dict[str, Any] = {"ts": round(time.time() + how["ts"])} if "ts" in how else {}
         return Wrong(make(root).header(request.method, url, **shifted), url)
 
     return made

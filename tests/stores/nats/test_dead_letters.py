@@ -114,7 +114,7 @@ async def test_the_timekeeper_keeps_the_bound_and_builds_no_index(
         random=Random(7),
         dead_letter_limit=4,
         pay=_owed_by_none,
-        also=_nothing,
+        also=(),
         sweep=(),
     )
     await keeper.housekeep()
@@ -124,7 +124,3 @@ async def test_the_timekeeper_keeps_the_bound_and_builds_no_index(
 
 async def _owed_by_none(tasks: Sequence[Task]) -> set[str]:
     raise AssertionError(f"{tasks} owe nothing")
-
-
-async def _nothing() -> None:
-    """No loop beside the timers."""
