@@ -385,6 +385,7 @@ class SyncHandle(Generic[R_co]):
     get = blocking(TaskHandle[R_co].get)
     watch = iterating(TaskHandle[R_co].watch)
     history = blocking(TaskHandle[R_co].history)
+    dependents = iterating(TaskHandle[R_co].dependents)
     logs = iterating(TaskHandle[R_co].logs)
     artifacts = blocking(TaskHandle[R_co].artifacts)
     read_artifact = blocking(TaskHandle[R_co].read_artifact)
