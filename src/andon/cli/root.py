@@ -17,7 +17,9 @@ _RUN, _TASKS, _FLEET, _STORE = "Run", "Tasks", "Queues and workers", "Store"
 COMMANDS = {
     "dev": Entry("andon.cli.dev:dev", "Run an application and restart it when it changes.", _RUN),
     "worker": Entry("andon.cli.worker:worker", "Run an application's tasks.", _RUN),
-    "serve": Entry("andon.cli.serve:serve", "Serve an application's tasks over HTTP, and the board at /.", _RUN),
+    "serve": Entry(
+        "andon.cli.serve:serve", "Serve an application's tasks over HTTP, and the board at /.", _RUN
+    ),
     "demo": Entry("andon.cli.demo:demo", "Watch a real job go through Andon.", _RUN),
     "submit": Entry("andon.cli.submit:submit", "Submit a task, or a file of them.", _TASKS),
     "tasks": Entry("andon.cli.tasks:tasks", "List, show and act on tasks.", _TASKS),
@@ -37,7 +39,9 @@ COMMANDS = {
     "policies": Entry(
         "andon.cli.policies:policies", "List, set and delete named retry policies.", _FLEET
     ),
-    "workers": Entry("andon.cli.workers:workers", "List workers.", _FLEET),
+    "workers": Entry(
+        "andon.cli.workers:workers", "List workers, and quarantine those of other systems.", _FLEET
+    ),
     "top": Entry("andon.cli.top:top", "Watch queues and workers live.", _FLEET),
     "audit": Entry("andon.cli.audit:audit", "List what was done by hand, and by whom.", _STORE),
     "storage": Entry("andon.cli.storage:storage", "Set up, describe and copy the store.", _STORE),
