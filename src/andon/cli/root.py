@@ -43,7 +43,11 @@ COMMANDS = {
         "andon.cli.workers:workers", "List workers, and quarantine those of other systems.", _FLEET
     ),
     "top": Entry("andon.cli.top:top", "Watch queues and workers live.", _FLEET),
-    "audit": Entry("andon.cli.audit:audit", "List what was done by hand, and by whom.", _STORE),
+    "audit": Entry(
+        "andon.cli.audit:audit",
+        "List what was done by hand, the newest first, and by whom.",
+        _STORE,
+    ),
     "storage": Entry("andon.cli.storage:storage", "Set up, describe and copy the store.", _STORE),
     "token": Entry(
         "andon.cli.token:token", "Make, list and revoke the tokens that a service asks for.", _STORE

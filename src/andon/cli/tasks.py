@@ -23,7 +23,7 @@ COMMANDS = {
     ),
     "show": Entry("andon.cli.show:show", "Show one task with its runs and its history.", "Look"),
     "dependents": Entry(
-        "andon.cli.tasks:list_dependents", "List the tasks that depend on one.", "Look"
+        "andon.cli.tasks:list_dependents", "List the tasks that depend on one, by id.", "Look"
     ),
     "cancel": Entry(f"{_ACTS}:cancel", "Cancel tasks that have not ended.", "Act"),
     "retry": Entry(f"{_ACTS}:retry", "Rerun what has ended, run now what waits.", "Act"),
@@ -31,7 +31,11 @@ COMMANDS = {
     "run-now": Entry(f"{_ACTS}:run_now", "Start waiting tasks without their wait.", "Act"),
     "schedule": Entry(f"{_ACTS}:schedule", "Release blocked tasks by hand.", "Act"),
     "reschedule": Entry(f"{_ACTS}:reschedule", "Give waiting tasks another start time.", "Act"),
-    "reprioritise": Entry(f"{_ACTS}:reprioritise", "Give tasks another priority.", "Act"),
+    "reprioritise": Entry(
+        f"{_ACTS}:reprioritise",
+        "Give tasks another priority; of one that runs, it counts from its next run on.",
+        "Act",
+    ),
     "archive": Entry(f"{_ACTS}:archive", "Make dead letters of waiting tasks.", "Act"),
     "edit": Entry(f"{_ACTS}:edit", "Give a task that has not begun other arguments.", "Act"),
     "delete": Entry(f"{_ACTS}:delete", "Remove the records of ended tasks.", "Act"),

@@ -24,12 +24,16 @@ COLUMNS = (
     Column("seen", keeps=True),
 )
 COMMANDS = {
-    "list": Entry("andon.cli.workers:list_workers", "List workers heard of lately.", "Look"),
+    "list": Entry(
+        "andon.cli.workers:list_workers", "List workers heard of within the last minute.", "Look"
+    ),
     "claiming": Entry(
-        "andon.cli.claiming:list_claiming", "List workers that are known by their claims.", "Look"
+        "andon.cli.claiming:list_claiming",
+        "List workers of a queue that say nothing of themselves but their claims.",
+        "Look",
     ),
     "quarantine": Entry(
-        "andon.cli.claiming:quarantine", "Give such a worker nothing for a while.", "Act"
+        "andon.cli.claiming:quarantine", "Give a worker nothing of a queue for a while.", "Act"
     ),
 }
 _STYLES = {"running": "green", "quiet": "yellow", "stopping": "magenta"}
