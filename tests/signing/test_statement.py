@@ -162,6 +162,8 @@ UNSIGNED: dict[str, Any] = {
     "options": {"max_retries": 9},
     "supersede_active": True,
     "max_delay": 5.0,
+    "profile": "taskcluster",
+    "group_owner": "ci",
 }
 
 

@@ -202,8 +202,9 @@ class Registry:
         in_quarantine: bool | None = None,
     ) -> tuple[list[ClaimingWorker], str]:
         """Workers of a queue by their ids, and a cursor if there are more. Only those in
-        quarantine, or only the others, if that is said."""
+        quarantine, or only the others, if that is said. Raises `InvalidSubmission`."""
         check_page(limit)
+        check_key(queue, field="queue")
         await self.flush()
         now = self._store.now()
 
@@ -237,6 +238,8 @@ class Registry:
         read: Callable[[Note], T | None],
         key: Callable[[T], str],
     ) -> tuple[list[T], str]:
+        if after:
+            check_key(after, field="cursor")
         found: list[T] = []
         while len(found) <= limit:
             page = await self._store.list_notes(*place, after, limit + 1)

@@ -16,6 +16,9 @@ from .conftest import OpenKit, Start
 AT_MOST = 5.0
 """Commands a second, those that scripts make among them."""
 
+WHILE_S = 3 * SLOW_POLL_S
+"""Seconds for which they are counted."""
+
 
 def commands(server: RedisServer) -> int:
     """How many commands the server has run, but for those asked here."""
@@ -25,6 +28,13 @@ def commands(server: RedisServer) -> int:
         if figures and name not in ("cmdstat_info", "cmdstat_zcard"):
             counted += int(figures.partition(",")[0])
     return counted
+
+
+def in_a_while(server: RedisServer) -> int:
+    """How many commands the server runs in `WHILE_S`."""
+    before = commands(server)
+    time.sleep(WHILE_S)
+    return commands(server) - before
 
 
 @pytest.mark.slow
@@ -38,11 +48,13 @@ def test_an_idle_worker_asks_its_server_for_less_than_five_commands_a_second(sta
     try:
         until(lambda: server.ask("ZCARD", "{idle:0}:seen"), "no worker")
         time.sleep(2)  # what it does at its start is not what it does at rest
-        before, seconds = commands(server), 3 * SLOW_POLL_S
-        time.sleep(seconds)
-        counted = commands(server) - before
+        counted = in_a_while(server)
+        if (
+            counted >= AT_MOST * WHILE_S
+        ):  # it looked for the minutes that are kept: once in its life
+            counted = in_a_while(server)
         assert worker.poll() is None
-        assert 0 < counted < AT_MOST * seconds
+        assert 0 < counted < AT_MOST * WHILE_S
     finally:
         worker.terminate()
         worker.wait()
