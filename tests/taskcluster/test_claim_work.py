@@ -329,3 +329,41 @@ def test_whoever_waits_is_seen_among_the_workers(queue: Queue, workers: Workers)
     [worker] = seen()
     assert worker["id"] == "us-east/w0"
     assert worker["queues"] == [QUEUE]
+
+
+def quarantined(running: Running, worker: str, seconds: float = 3600) -> None:
+    """Keep tasks of the queue from a worker that has claimed before."""
+    engine = running.service.engine
+    until = engine.now() + round(seconds * 1000)
+    running.call(engine.quarantine_worker(QUEUE, f"{WORKER['workerGroup']}/{worker}", until))
+
+
+def test_a_worker_put_in_quarantine_while_it_waits_holds_up_nobody_behind_it(
+    queue: Queue, running: Running, workers: Workers
+):
+    first = workers.ask("w0")
+    eventually(lambda: workers.waiting() == 1)
+    second = workers.ask("w1")
+    eventually(lambda: workers.waiting() == 2)
+    quarantined(running, "w0")
+    task_id = queue.create()
+    [claim] = second.result(PATIENCE)
+    assert claim["status"]["taskId"] == task_id
+    assert first.result(PATIENCE) == []
+
+
+def test_a_worker_in_quarantine_waits_in_vain_and_is_noted(tmp_path: Any):
+    settings = TaskclusterSettings(claim_wait=0.05)
+    app = Andon(f"sqlite:///{tmp_path}/tasks.db")
+    with serving(app, taskcluster=settings) as running, running.client() as http:
+        queue = Queue(http)
+        assert queue.claim(workerId="odd") == []
+        quarantined(running, "odd")
+        task_id = queue.create()
+        assert queue.claim(workerId="odd") == []
+        [claim] = queue.claim(workerId="even")
+        assert claim["status"]["taskId"] == task_id
+        found, _ = running.call(running.service.engine.claiming_workers(QUEUE))
+        assert [one.worker.rpartition("/")[2] for one in found] == ["even", "odd"]
+        [even] = [one for one in found if one.worker.endswith("even")]
+        assert [recent.task for recent in even.recent] == [task_id]

@@ -73,22 +73,23 @@ class Registry:
     ) -> list[Task]:
         """Claim for a worker that is known by its claims; nothing while it is quarantined in one of
         the queues. It is noted all the same that it asked."""
-        queues = [q for q in request.queues if not await self._is_quarantined(q, request.worker)]
+        queues = [q for q in request.queues if not await self.is_quarantined(q, request.worker)]
         tasks: list[Task] = []
         if queues:
             allowed = msgspec.structs.replace(request, queues=tuple(queues))
             tasks = await claim(allowed if len(queues) < len(request.queues) else request)
         for queue in request.queues:
-            runs = self._noted.setdefault((queue, request.worker), [])
-            runs += [
-                RecentRun(task.id, task.status.runs[-1].number)
-                for task in tasks
-                if task.definition.queue == queue
-            ]
-        self._flush_soon()
+            self.note(queue, request.worker, [t for t in tasks if t.definition.queue == queue])
         return tasks
 
-    async def _is_quarantined(self, queue: str, worker: str) -> bool:
+    def note(self, queue: str, worker: str, tasks: Sequence[Task] = ()) -> None:
+        """A worker asks for tasks of a queue, or has claimed these."""
+        runs = self._noted.setdefault((queue, worker), [])
+        runs += [RecentRun(task.id, task.status.runs[-1].number) for task in tasks]
+        self._flush_soon()
+
+    async def is_quarantined(self, queue: str, worker: str) -> bool:
+        """Whether a worker is given nothing of a queue now, as known within the last second."""
         known = self._quarantined.get((queue, worker))
         if known is not None and monotonic() - known[0] < KNOWN_S:
             return known[1]

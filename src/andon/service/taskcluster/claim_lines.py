@@ -26,9 +26,10 @@ _AT_ONCE = 4
 _PAUSE_S = 1.0
 """After the store has failed, before it is asked again."""
 
-Claim = Callable[[], Awaitable[list[Task]]]
+Claim = Callable[[], Awaitable[list[Task] | None]]
 """Claims for one worker, without waiting. Called again, it claims under the same token, so that
-what it claimed and could not say is not lost (docs/rulings.md, R31)."""
+what it claimed and could not say is not lost (docs/rulings.md, R31). None: this worker is given
+nothing, whatever the queue has."""
 
 GiveBack = Callable[[list[Task]], Awaitable[None]]
 """Takes what was claimed for a worker that has gone meanwhile. It does not raise."""
@@ -46,7 +47,8 @@ class _Waiting:
         self._is_last = False  #: it waits no longer than for the claim under way
 
     async def attempt(self) -> bool:
-        """Claim for it, once; whether that brought something."""
+        """Claim for it, once; whether there may be more for those behind it: it got something, or
+        is given nothing whatever there is, and waits no longer."""
         self.is_busy = True
         try:
             tasks = await self._claim()
@@ -56,6 +58,9 @@ class _Waiting:
             self.error = None
         finally:
             self.is_busy = False
+        if tasks is None:
+            self.leave()
+            return True
         if self.told.done():
             if tasks:
                 await self._give_back(tasks)
@@ -125,6 +130,22 @@ class ClaimLines:
             return _outcome(one)
         finally:
             for end in (left, *ends):
+                end.cancel()
+
+    async def claim_nothing(
+        self,
+        *,
+        gone: Coroutine[Any, Any, None],
+        stopping: Coroutine[Any, Any, Any],
+        wait: float,
+    ) -> None:
+        """Wait as long as `claim` does at the most, in no line: for a worker in quarantine, which
+        would else ask again at once."""
+        ends = [*map(asyncio.ensure_future, (gone, stopping, asyncio.sleep(wait)))]
+        try:
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for end in ends:
                 end.cancel()
 
     async def _attempt(self, one: _Waiting, left: "asyncio.Future[None]") -> None:

@@ -30,12 +30,13 @@ others."""
 
 def claim_of(engine: "LocalEngine", queue: str, worker: str, limit: int, lease_s: float) -> Claim:
     """What claims up to `limit` tasks for a worker, over every partition of the store. Called
-    again, it gets what an earlier call got and could not say (docs/rulings.md, R31)."""
+    again, it gets what an earlier call got and could not say (docs/rulings.md, R31). A worker in
+    quarantine is given nothing. Those who claim are noted, for the lists of workers."""
     token = secrets.token_hex(12)
     partitions = engine.store.partitions
     first = secrets.randbelow(partitions)
 
-    async def claim() -> list[Task]:
+    async def claim() -> list[Task] | None:
         tasks: list[Task] = []
         for number in range(partitions):
             request = ClaimRequest(
@@ -46,6 +47,7 @@ def claim_of(engine: "LocalEngine", queue: str, worker: str, limit: int, lease_s
                 lease_ms=round(lease_s * 1000),
                 partition=(first + number) % partitions,
                 code=CODE,
+                registers=True,
             )
             try:
                 tasks += await engine.claim(request)
@@ -55,6 +57,8 @@ def claim_of(engine: "LocalEngine", queue: str, worker: str, limit: int, lease_s
                 break  # what is claimed is handed out; of the others the next claim is told
             if len(tasks) >= limit:
                 break
+        if not tasks and await engine.registry.is_quarantined(queue, worker):
+            return None
         return tasks
 
     return claim

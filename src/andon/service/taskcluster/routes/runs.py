@@ -49,6 +49,14 @@ async def claim_work(asked: Asked, data: ClaimWork) -> dict[str, Any]:
     shared, engine, queue = asked.shared, asked.engine, asked.params["taskQueueId"]
     worker = f"{data.worker_group}/{data.worker_id}"
     await shared.seen(worker, queue)
+    engine.registry.note(queue, worker)
+    if await engine.registry.is_quarantined(queue, worker):
+        await shared.lines.claim_nothing(
+            gone=until_gone(asked.receive),
+            stopping=asked.service.stopping.wait(),
+            wait=asked.settings.claim_wait,
+        )
+        return {"tasks": []}
     tasks = await shared.lines.claim(
         queue,
         claim_of(engine, queue, worker, data.tasks, asked.settings.claim_timeout),
