@@ -20,7 +20,7 @@ def main() -> None:
     where = urlsplit(shape.URL)
     store = RedisJobStore(host=where.hostname, port=where.port)
     plan = BlockingScheduler(jobstores={"default": store}, timezone="UTC")
-    # What was missed is made up for, each time by itself, and a start does not begin anew.
+    # Missed occurrences run later, one run each, and a restart keeps the job there is.
     rules = {"misfire_grace_time": 3600, "coalesce": False, "max_instances": 100}
     if not store.redis.exists(store.jobs_key):
         plan.add_job("bearing_sides.shape:tick", "interval", seconds=1, id="tick", **rules)

@@ -232,7 +232,7 @@ class ArtifactEntries(Artifacts, Protocol):
     async def follow(
         self, artifact: Artifact, passing: Callable[[Artifact], object] = ...
     ) -> Artifact:
-        """What a link stands for in the end; any other artifact is itself. `passing` is told each
-        that is passed, the first and the last among them, and may raise. Raises `ArtifactNotFound`
+        """Follow links to the artifact at their end; one that is no link is that itself. Calls
+        `passing` with each artifact on the way, first and last included; it may raise. Raises `ArtifactNotFound`
         where it leads nowhere, `ArtifactConflict` where it leads back."""
         ...

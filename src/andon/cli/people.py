@@ -1,4 +1,4 @@
-"""Who is at the command line: whether a person is there, and the name that acts by hand carry."""
+"""The user of the command line: whether a person can be asked, and the name that acts by hand carry."""
 
 import getpass
 import os

@@ -13,7 +13,7 @@ from andon.cli.session import Session, common
 from andon.lifecycle.births import owed_ids
 from andon.lifecycle.faces.fields import iso
 from andon.model.errors import TaskNotFound
-from andon.model.wording import ago, span
+from andon.model.wording import ago, span, times_of
 from andon.model.words import State
 
 if TYPE_CHECKING:
@@ -127,20 +127,8 @@ def _facts(out: Output, task: "Task", wait: "Wait | None", now: int) -> Iterator
     yield "not retried", not_retried(task) or None
     yield "tries", f"{s.tries} of {policy.max_retries + 1}"
     yield "fence", s.fence or None
-    for name, at in (
-        ("created", s.created_at),
-        ("runs at", s.run_at),
-        ("first start", s.started_at),
-        ("last start", s.retried_at),
-        ("finished", s.finished_at),
-        ("deadline", s.deadline),
-        ("expires", s.expires_at),
-        ("cancel asked", s.cancel_requested_at),
-    ):
+    for name, at in times_of(task):
         yield name, _time(out, at, now)
-    if task.cell is not None:
-        yield "lease until", _time(out, task.cell.lease_until, now)
-        yield "heartbeat", _time(out, task.cell.heartbeat_at, now)
     yield "depends on", ", ".join(d.dependencies)
     yield "needs", None if d.needs is None else f"{d.needs:,} of {len(d.dependencies):,}"
     yield "predecessor", d.predecessor or None

@@ -1,4 +1,4 @@
-"""The board as an ASGI application: who asks, for which page, and what stands around each answer.
+"""The board as an ASGI application: authentication, routes, and the headers of each answer.
 
 It needs no framework: its routes are few, and an application that mounts it keeps its own. Every
 answer has a content security policy that lets the page load from its own origin only, and nothing

@@ -111,7 +111,7 @@ class Live:
         return len(self._viewers)
 
     def place_after(self, last_event_id: str) -> int:
-        """The number that a viewer has seen who comes back; 0 if it was told by another process."""
+        """The last number that a returning viewer has seen; 0 if another process sent it."""
         epoch, _, number = last_event_id.partition(".")
         return int(number) if epoch == self._epoch and number.isdecimal() else 0
 

@@ -1,4 +1,6 @@
-"""Durations, sizes and counts in words, the same wherever a person reads them. Pure."""
+"""Durations, sizes, counts and times in words, the same wherever a person reads them. Pure."""
+
+from andon.model.task import Task
 
 
 def span(seconds: float) -> str:
@@ -42,3 +44,20 @@ ACCIDENTS = {
 def plural(count: int, noun: str) -> str:
     """`1 task`, `2 tasks`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def times_of(task: Task) -> list[tuple[str, int | None]]:
+    """The times of a task, each with what it is called; ms UTC, None if there is none."""
+    s, cell = task.status, task.cell
+    return [
+        ("created", s.created_at),
+        ("runs at", s.run_at),
+        ("first start", s.started_at),
+        ("last start", s.retried_at),
+        ("finished", s.finished_at),
+        ("deadline", s.deadline),
+        ("expires", s.expires_at),
+        ("cancel asked", s.cancel_requested_at),
+        ("lease until", None if cell is None else cell.lease_until),
+        ("heartbeat", None if cell is None else cell.heartbeat_at),
+    ]

@@ -19,6 +19,7 @@ from andon.lifecycle.rendering import history_as, state_name
 from andon.lifecycle.tracebacks import folded
 from andon.lifecycle.waiting import Wait
 from andon.model.task import Task, TaskEvent
+from andon.model.wording import times_of
 from andon.model.words import TERMINAL, WAITING, State
 
 MOST_EDGES = 100
@@ -140,7 +141,7 @@ def view_of(
         progress=s.progress if cell is None else cell.progress,
         progress_message=line_of(s.progress_message if cell is None else cell.message),
         worker=s.worker,
-        times=_times(task),
+        times=times_of(task),
         args=redaction.seen(d.args),
         result=redaction.seen(task.result),
         headers=[
@@ -196,22 +197,6 @@ def acts_on(task: Task) -> list[str]:
     if state in TERMINAL:
         return ["rerun", "delete"]
     return ["delete"]
-
-
-def _times(task: Task) -> list[tuple[str, int | None]]:
-    s, cell = task.status, task.cell
-    return [
-        ("created", s.created_at),
-        ("runs at", s.run_at),
-        ("first start", s.started_at),
-        ("last start", s.retried_at),
-        ("finished", s.finished_at),
-        ("deadline", s.deadline),
-        ("expires", s.expires_at),
-        ("cancel asked", s.cancel_requested_at),
-        ("lease until", None if cell is None else cell.lease_until),
-        ("heartbeat", None if cell is None else cell.heartbeat_at),
-    ]
 
 
 def _error(task: Task) -> ErrorView | None:
