@@ -233,6 +233,6 @@ class ArtifactEntries(Artifacts, Protocol):
         self, artifact: Artifact, passing: Callable[[Artifact], object] = ...
     ) -> Artifact:
         """Follow links to the artifact at their end; one that is no link is that itself. Calls
-        `passing` with each artifact on the way, first and last included; it may raise. Raises `ArtifactNotFound`
-        where it leads nowhere, `ArtifactConflict` where it leads back."""
+        `passing` with each artifact on the way, first and last included; it may raise. Raises
+        `ArtifactNotFound` where they lead nowhere, `ArtifactConflict` where they lead back."""
         ...

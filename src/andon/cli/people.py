@@ -1,4 +1,4 @@
-"""The user of the command line: whether a person can be asked, and the name that acts by hand carry."""
+"""The user of the command line: whether a person can be asked, and the actor of acts by hand."""
 
 import getpass
 import os

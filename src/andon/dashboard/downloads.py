@@ -24,7 +24,7 @@ class Download(msgspec.Struct):
 async def send_download(
     found: Download, send: "Send", around: list[tuple[bytes, bytes]], *, head: bool
 ) -> None:
-    """Send the file as an attachment: a run may have written anything, so no browser may render it."""
+    """Send the file as an attachment: a run may write anything, so no browser may render it."""
     name = f'attachment; filename="{_PLAIN.sub("_", found.name)}"; '
     disposition = f"{name}filename*=UTF-8''{quote(found.name, safe='')}"
     headers = [
