@@ -129,6 +129,35 @@ def check_python(told: dict[str, Any], said: dict[str, Any]) -> None:
     assert said["exception again"] == "pending"
     assert said["lost"] == [409, "RequestConflict", "reclaimTask"]
     assert said["failed"] == "failed"
+    check_workers(told, said)
+
+
+def check_workers(told: dict[str, Any], said: dict[str, Any]) -> None:
+    """What is known once one worker has claimed and another was declared."""
+    a, b, c, _, _ = told["ids"]
+    provisioner, _, worker_type = told["queue"].partition("/")
+    later = told["times"]["deadline"]
+    assert said["recent"] == [
+        {"taskId": one, "runId": run} for one, run in ((a, 0), (c, 0), (c, 2))
+    ]
+    assert (said["declared"]["workerId"], said["declared"]["recentTasks"]) == ("w-2", [])
+    assert [row["workerId"] for row in said["listed"]] == ["w-1", "w-2"]
+    assert said["listed"][0]["latestTask"] == {"taskId": c, "runId": 2}
+    assert said["quarantined"] == [later, "odd"]
+    assert [row["workerId"] for row in said["in quarantine"]["workers"]] == ["w-1"]
+    assert [row["workerId"] for row in said["free"]["workers"]] == ["w-2"]
+    assert said["no worker"] == [404, "ResourceNotFound", "getWorker"]
+    assert said["no quarantine"] == [404, "ResourceNotFound", "quarantineWorker"]
+    assert said["bad worker"] == [400, "InvalidRequestArguments", "getWorker"]
+    assert said["held"] == [[b, 0]]
+    assert said["nothing"] == {"tasks": []}
+    assert said["running"] == [[b, "w-2"]]
+    assert said["queue"] in said["queues"]
+    assert said["provisioner"] in said["provisioners"]
+    assert said["worker type"] in said["worker types"]
+    assert said["worker type"]["taskQueueId"] == said["queue"]["taskQueueId"] == told["queue"]
+    assert said["worker type"]["workerType"] == worker_type
+    assert said["provisioner"]["provisionerId"] == provisioner
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])
