@@ -12,12 +12,9 @@ import pytest
 from conftest import shared_stores
 from servers import Servers
 
-from andon.engine.opening import open_store
-from andon.service.taskcluster.trust.registry import ClientRegistry
-
 from .environments import node_with, python_with, run_script
 from .kit import HOUR, Queue, at, own_queue, slugid
-from .serving import Served, serving_on
+from .serving import Served, new_client, serving_on
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -42,17 +39,7 @@ def store(store_kind: str, servers: Servers, tmp_path_factory: pytest.TempPathFa
 @pytest.fixture(scope="module")
 def credentials(store: str) -> dict[str, str]:
     """A client that may do everything."""
-
-    async def make() -> str:
-        opened = open_store(store)
-        await opened.open()
-        try:
-            token, _ = await ClientRegistry(opened).create("tests/root", ["*"])
-        finally:
-            await opened.close()
-        return token
-
-    return {"clientId": "tests/root", "accessToken": asyncio.run(make())}
+    return asyncio.run(new_client(store, "tests/root", ["*"]))
 
 
 WAIT = ("--claim-wait", "200ms")
