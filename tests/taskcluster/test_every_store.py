@@ -13,7 +13,8 @@ from tests.service.kit import serving
 from andon import Andon
 from andon.service.taskcluster.settings import TaskclusterSettings
 
-from .kit import Queue, at, definition, own_queue, refused, slugid
+from .kit import HOUR, Queue, at, definition, own_queue, refused, slugid
+from .test_lists import pages
 
 MOST = {"nats": 500_000}
 """Bytes of a document where the store itself takes less: half of a message, so that what the moves
@@ -116,3 +117,26 @@ def test_a_cancel_and_a_report_at_once_leave_one_end(queue: Queue):
             else:
                 refused(reported, 409, "RequestConflict", "reportCompleted")
                 assert run["reasonResolved"] == "canceled"
+
+
+def test_workers_are_known_by_their_claims_and_kept_from_them(queue: Queue):
+    of = own_queue()
+    provisioner, _, worker_type = of.partition("/")
+    workers = f"/provisioners/{provisioner}/worker-types/{worker_type}/workers"
+    ids = [queue.create(taskQueueId=of) for _ in range(3)]
+    for number in range(2):
+        queue.claim(queue=of, workerId=f"w{number}")
+    held = queue.answer("PUT", f"{workers}/us-east/w0", {"quarantineUntil": at(HOUR)})
+    assert len(held["recentTasks"]) == 1
+    found = pages(queue, f"GET {workers}", "workers", 1)
+    assert [row["workerId"] for [row] in found] == ["w0", "w1"]
+    for said, expected in (("true", ["w0"]), ("false", ["w1"])):
+        rows = queue.answer("GET", workers, params={"quarantined": said})["workers"]
+        assert [row["workerId"] for row in rows] == expected
+    claimed = pages(queue, f"GET /task-queues/{of}/claimed", "tasks", 1)
+    [pending] = queue.answer("GET", f"/task-queues/{of}/pending")["tasks"]
+    assert {pending["taskId"], *(row["taskId"] for [row] in claimed)} == set(ids)
+    assert queue.answer("GET", f"/task-queues/{of}")["taskQueueId"] == of
+    assert provisioner in [
+        one["provisionerId"] for one in queue.answer("GET", "/provisioners")["provisioners"]
+    ]
