@@ -45,6 +45,11 @@ logger = logging.getLogger("andon.cli")
 @click.option("--taskcluster", is_flag=True, help="Be a Taskcluster queue too, under /api/queue.")
 @click.option("--claim-timeout", type=DURATION, help="Of its runs, between two reclaims (20m).")
 @click.option("--claim-wait", type=DURATION, help="Longest wait of its claimWork (20s).")
+@click.option(
+    "--one-claim-per-worker",
+    is_flag=True,
+    help="Its workers ask for no more before they have begun: repeat an answer that was lost.",
+)
 @event_loop
 @log_level
 @log_format
@@ -69,6 +74,7 @@ def serve(
     taskcluster: bool,
     claim_timeout: float | None,
     claim_wait: float | None,
+    one_claim_per_worker: bool,
     loop: Loop,
     quiet: bool,
     log_level: str | None,
@@ -93,11 +99,15 @@ def serve(
         raise ConfigurationError(
             f"The service needs {error.name}. Install it with: pip install 'andon[server]'."
         ) from error
-    if not taskcluster and (claim_timeout is not None or claim_wait is not None):
-        raise ConfigurationError("--claim-timeout and --claim-wait go with --taskcluster.")
+    of_the_face = claim_timeout is not None or claim_wait is not None or one_claim_per_worker
+    if of_the_face and not taskcluster:
+        raise ConfigurationError(
+            "--claim-timeout, --claim-wait and --one-claim-per-worker go with --taskcluster."
+        )
     face = TaskclusterSettings(
         claim_timeout=1_200.0 if claim_timeout is None else claim_timeout,
         claim_wait=20.0 if claim_wait is None else claim_wait,
+        one_claim_per_worker=one_claim_per_worker,
     )
     settings = Settings(
         host=host,
