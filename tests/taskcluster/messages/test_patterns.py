@@ -66,6 +66,7 @@ def test_a_message_is_wanted_by_any_of_its_keys_and_only_in_its_exchange():
     message = Message(
         exchange=Exchange.TASK_FAILED,
         id="1",
+        at=1,
         lane="t",
         routing_key="primary.t",
         routes=("route.index.a",),

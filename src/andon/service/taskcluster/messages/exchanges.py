@@ -48,6 +48,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
     exchange: Exchange
     id: str  #: the same whenever this message is delivered again
+    at: int  #: when what it tells of happened, ms UTC
     lane: str  #: messages of one lane are delivered in order; others beside one another
     routing_key: str
     routes: tuple[str, ...] = ()  #: further routing keys, those that the task asks for

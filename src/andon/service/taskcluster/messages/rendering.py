@@ -118,6 +118,7 @@ def group_resolved(event: TaskEvent, group: Group) -> Message:
     return Message(
         exchange=Exchange.TASK_GROUP_RESOLVED,
         id=id_of(Exchange.TASK_GROUP_RESOLVED, group.name, event.task, event.revision, event.at),
+        at=event.at,
         # In order with the end that it follows.
         lane=event.task,
         routing_key=group_key(group.name, group.scheduler_id),
@@ -168,6 +169,7 @@ class _Told:
         return Message(
             exchange=exchange,
             id=id_of(exchange, event.task, event.revision, event.at, name),
+            at=event.at,
             lane=event.task,
             routing_key=task_key(
                 task_id=event.task,
