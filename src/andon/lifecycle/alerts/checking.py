@@ -14,7 +14,7 @@ from andon.model.alerts import AlertBook, How, Rule, Target, When
 from andon.model.durations import seconds_of
 from andon.model.errors import ConfigurationError, InvalidSubmission
 
-MOST_RULES = 200
+MOST_RULES = 50
 MOST_TARGETS = 50
 MOST_TOLD = 10
 """Targets of one rule."""

@@ -13,13 +13,16 @@ from andon.lifecycle.alerts.seeing import Readings, Seen, remembered, sampled, s
 from andon.lifecycle.minutes import MINUTE_MS
 from andon.model.alerts import AlertBook, AlertState, Happened, Notice, Rule, RuleState, Subject
 
-MOST_SUBJECTS = 100
+MOST_SUBJECTS = 50
 """Subjects that are kept of a rule, the worst; of others only the number."""
+
+MOST_TEXT = 160
+"""Characters that are kept of what was seen. What is kept has to fit into one note."""
 
 MOST_NAMED = 20
 """Subjects that a notice names."""
 
-MOST_OWED = 500
+MOST_OWED = 50
 """Notices that may wait to be handed over; beyond them the oldest go."""
 
 SHOWN_MS = 3_600_000
@@ -81,7 +84,7 @@ def _holds(
     rule: Rule, before: Subject | None, seen: Seen, at: int, *, is_event: bool
 ) -> tuple[Subject, Happened | None]:
     s = before or Subject(at)
-    s = msgspec.structs.replace(s, over=0, text=seen.text)
+    s = msgspec.structs.replace(s, over=0, text=seen.text[:MOST_TEXT])
     if not s.fired:
         if is_event or at - s.since >= rule.lasting * 1000:
             return msgspec.structs.replace(s, fired=at, told=at), "firing"
@@ -113,7 +116,7 @@ def _notices(name: str, rule: Rule, after: RuleState, told: _Told, at: int) -> l
             rule=name,
             when=rule.when,
             at=at,
-            subjects=tuple((one, text[:300]) for one, text in subjects[:MOST_NAMED]),
+            subjects=tuple((one, text) for one, text in subjects[:MOST_NAMED]),
             more=max(0, len(subjects) - MOST_NAMED) + (after.more if happened == "firing" else 0),
             targets=rule.targets,
         )

@@ -24,10 +24,16 @@ LETTERS_EVERY_MS = 300_000
 """Dead letters are looked at when their number has changed, and this often at the least: where they
 are bounded, one comes and one goes."""
 
-MOST_ERRORS = 2_000
+MOST_ERRORS = 1_000
 """Kinds of errors that are remembered, those seen last."""
 
 MOST_SAMPLES = 8
+
+MOST_SAMPLED = 50
+"""Queues whose dead letters are sampled for `growth`, those with the most."""
+
+MOST_WORKERS = 2_000
+"""Workers that are remembered, those heard of last."""
 
 _FORGOTTEN_MS = 600_000
 """A worker that fell silent while nobody looked is no news after this."""
@@ -153,7 +159,10 @@ def _letters(rule: Rule, readings: Readings, own: RuleState) -> dict[str, Seen]:
             found[one.queue] = Seen(number, plural(number, "dead letter"))
         elif rule.growth is not None:
             since = readings.now - (rule.within or 0) * 1000
-            before = [counts.get(one.queue, 0) for at, counts in own.samples if at >= since]
+            recent = [counts for at, counts in own.samples if at >= since]
+            if any(len(counts) >= MOST_SAMPLED and one.queue not in counts for counts in recent):
+                continue  # it was not among those sampled
+            before = [counts.get(one.queue, 0) for counts in recent]
             more = number - min(before, default=number)
             if more > rule.growth:
                 within = span(rule.within or 0)
@@ -172,6 +181,7 @@ def sampled(rule: Rule, readings: Readings, own: RuleState) -> RuleState:
         for one in readings.stats
         if one.dead_letters and matches(rule.queue, one.queue, is_queue=True)
     }
+    counts = _largest(counts, MOST_SAMPLED)
     if not kept or readings.now - kept[-1][0] >= within // MOST_SAMPLES:
         kept.append((readings.now, counts))
     else:  # what was purged since is no growth when it comes back
@@ -231,11 +241,11 @@ def _with_errors(state: AlertState, readings: Readings) -> AlertState:
         return state
     known = dict(state.errors or {})
     known.update({group.fingerprint: readings.now for group in letters.groups})
-    if len(known) > MOST_ERRORS:
-        newest = sorted(known.items(), key=lambda one: one[1], reverse=True)
-        known = dict(newest[:MOST_ERRORS])
     return msgspec.structs.replace(
-        state, errors=known, letters=letters_of(readings.stats), looked=readings.now
+        state,
+        errors=_largest(known, MOST_ERRORS),
+        letters=letters_of(readings.stats),
+        looked=readings.now,
     )
 
 
@@ -325,7 +335,13 @@ def _with_workers(state: AlertState, readings: Readings) -> AlertState:
     if _is_gap(state, readings):
         unsure = missing_workers(state, readings.workers) - readings.left
         seen |= {one: (state.workers or {})[one] for one in unsure}
-    return msgspec.structs.replace(state, workers=seen)
+    return msgspec.structs.replace(state, workers=_largest(seen, MOST_WORKERS))
+
+
+def _largest(numbers: dict[str, int], most: int) -> dict[str, int]:
+    if len(numbers) <= most:
+        return numbers
+    return dict(sorted(numbers.items(), key=lambda one: -one[1])[:most])
 
 
 def _is_gap(state: AlertState, readings: Readings) -> bool:
