@@ -52,9 +52,6 @@ log = logging.getLogger("andon.engine")
 STATE_NOTE = NoteName(ALERT_NOTES, "", "state")
 """Where it is kept how the rules stand."""
 
-TASK_OF = {"webhook": "andon.alert.webhook", "chat": "andon.alert.chat"}
-"""The task types that tell a target, by how it is told; of any other it is named alike."""
-
 _OPTIONS: dict[str, Any] = {
     "max_retries": 10,
     "retry_delay": 10.0,
@@ -303,7 +300,7 @@ def submission_of(book: AlertBook, notice: Notice, target: str) -> Submission:
 
 def task_name(how: str) -> str:
     """The task type that tells targets of a kind."""
-    return TASK_OF.get(how, f"andon.alert.{how}")
+    return f"andon.alert.{how}"
 
 
 def applied(book: AlertBook, document: Mapping[str, Any]) -> AlertBook:
