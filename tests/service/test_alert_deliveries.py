@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from andon import Andon
-from andon.model.alerts import ALERTS_QUEUE
+from andon.model.alerts import ALERTS_QUEUE, Notice
 from andon.model.task import Task
 from andon.model.words import State
 from andon.service.alerts.delivering import key_of, signed
@@ -53,7 +53,7 @@ class Receiver:
                 headers = {name.lower(): value for name, value in self.headers.items()}
                 receiver.received.put((self.path, headers, body))
 
-            def log_message(self, *args: Any) -> None:
+            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
@@ -89,6 +89,22 @@ def test(service: Running, name: str) -> str:
 
 
 test.__test__ = False  # pyright: ignore[reportFunctionMemberAccess]
+
+
+def fire(service: Running, name: str) -> str:
+    """Hand over a notice that is no test: such a one is tried again."""
+
+    async def hand_over() -> str:
+        alerts = service.service.engine.alerts
+        at = service.service.engine.now()
+        notice = Notice(
+            key=f"k{at}", happened="firing", rule="r", when="new-error", at=at, subjects=()
+        )
+        [outcome] = await alerts.submit(await alerts.book(), [(notice, name)])
+        assert outcome.error is None
+        return outcome.id
+
+    return service.call(hand_over())
 
 
 def task_of(service: Running, task_id: str) -> Task:
@@ -184,7 +200,7 @@ def test_a_command_that_fails_is_tried_again_and_says_what_it_said(
 ) -> None:
     with serving(app, alert_commands=True) as service:
         target(service, "page", how="command", argv=argv)
-        task = ended(service, test(service, "page"), State.RETRY)
+        task = ended(service, fire(service, "page"), State.RETRY)
     assert task.status.last_error is not None
     assert said in task.status.last_error.message
 
@@ -198,7 +214,7 @@ def test_a_command_that_leaves_a_process_behind_holds_nothing_up(app: Andon) -> 
 
 def test_commands_do_not_run_where_nobody_said_so(service: Running, tmp_path: Path) -> None:
     target(service, "page", how="command", argv=["touch", str(tmp_path / "ran")])
-    task = ended(service, test(service, "page"), State.RETRY)
+    task = ended(service, fire(service, "page"), State.RETRY)
     assert task.status.last_error is not None
     assert "start it with --alert-commands" in task.status.last_error.message
     assert not (tmp_path / "ran").exists()
@@ -214,7 +230,7 @@ def test_a_target_that_hangs_and_one_that_fails_hold_up_no_other(
         test(service, "hangs")
     for _ in range(2):
         assert receiver.arrived.acquire(timeout=PATIENCE)
-    failing = test(service, "fails")
+    failing = fire(service, "fails")
     good = [test(service, "good") for _ in range(5)]
     for task_id in good:
         ended(service, task_id, State.COMPLETED)
@@ -228,7 +244,7 @@ def test_what_is_said_of_a_failure_has_nothing_secret(
     service: Running, receiver: Receiver, path: str
 ) -> None:
     target(service, "ops", how="chat", url=f"{receiver.url}/{path}")
-    task = ended(service, test(service, "ops"), State.RETRY)
+    task = ended(service, fire(service, "ops"), State.RETRY)
     assert task.status.last_error is not None
     assert "The target answered" in task.status.last_error.message
     assert b"s3cret" not in repr(task.status).encode()
@@ -238,7 +254,7 @@ def test_a_target_that_is_not_there_is_said_without_its_path(
     service: Running, receiver: Receiver
 ) -> None:
     target(service, "ops", how="chat", url="http://127.0.0.1:1/s3cret")
-    task = ended(service, test(service, "ops"), State.RETRY)
+    task = ended(service, fire(service, "ops"), State.RETRY)
     assert task.status.last_error is not None
     assert "could not be asked" in task.status.last_error.message
     assert "s3cret" not in repr(task.status)
@@ -265,13 +281,18 @@ def test_a_target_that_was_removed_ends_its_deliveries(
     service: Running, receiver: Receiver
 ) -> None:
     target(service, "ops", how="chat", url=f"{receiver.url}/fails")
-    task_id = test(service, "ops")
+    task_id = fire(service, "ops")
     ended(service, task_id, State.RETRY)
     service.call(service.service.engine.alerts.remove_target("ops"))
     service.call(service.service.engine.retry([task_id]))
     task = ended(service, task_id, State.FAILED)
     assert task.status.last_error is not None
     assert "no alert target 'ops' any more" in task.status.last_error.message
+
+
+def test_a_test_that_fails_is_not_tried_again(service: Running, receiver: Receiver) -> None:
+    target(service, "ops", how="chat", url=f"{receiver.url}/fails")
+    assert ended(service, test(service, "ops"), State.FAILED).status.tries == 1
 
 
 def test_without_targets_nobody_works_the_queue(service: Running) -> None:

@@ -60,6 +60,9 @@ _OPTIONS: dict[str, Any] = {
     "timeout": 60.0,
     "retention": {"completed": 7 * 86_400.0},
 }
+_OPTIONS_OF_TEST = {**_OPTIONS, "max_retries": 0, "dead_letter": "none"}
+"""Who tests looks at what comes of it, and tests again."""
+
 _DEADLINE_S = 86_400.0
 """What is a day old is told to nobody."""
 
@@ -291,9 +294,8 @@ def submission_of(book: AlertBook, notice: Notice, target: str) -> Submission:
         queue=ALERTS_QUEUE,
         args=msgspec.json.encode({"delivery": delivery}),
         key=target,
-        priority=1 if notice.happened != "test" else 0,
         deadline_in=_DEADLINE_S,
-        options=_OPTIONS,
+        options=_OPTIONS_OF_TEST if notice.happened == "test" else _OPTIONS,
         profile="native",
     )
 
