@@ -1,5 +1,5 @@
-"""Groups, counts, and lists in pages. Tasks of one millisecond are listed in the order of their ids,
-so tests look at the order only where time has passed."""
+"""Groups, counts, and lists in pages. Tasks of one millisecond are listed in the order of their
+ids, so tests look at the order only where time has passed."""
 
 from typing import Any
 
