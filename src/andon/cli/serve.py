@@ -45,6 +45,7 @@ logger = logging.getLogger("andon.cli")
 @click.option("--taskcluster", is_flag=True, help="Be a Taskcluster queue too, under /api/queue.")
 @click.option("--claim-timeout", type=DURATION, help="Of its runs, between two reclaims (20m).")
 @click.option("--claim-wait", type=DURATION, help="Longest wait of its claimWork (20s).")
+@click.option("--messages", metavar="FILE", help="TOML; deliver its messages as this file says.")
 @event_loop
 @log_level
 @log_format
@@ -69,6 +70,7 @@ def serve(
     taskcluster: bool,
     claim_timeout: float | None,
     claim_wait: float | None,
+    messages: str | None,
     loop: Loop,
     quiet: bool,
     log_level: str | None,
@@ -88,6 +90,10 @@ def serve(
         from andon.service.server import run
         from andon.service.service import Service
         from andon.service.settings import Settings
+        from andon.service.taskcluster.messages.configuration import (
+            MessageSettings,
+            read_message_settings,
+        )
         from andon.service.taskcluster.settings import TaskclusterSettings
     except ModuleNotFoundError as error:
         raise ConfigurationError(
@@ -95,9 +101,12 @@ def serve(
         ) from error
     if not taskcluster and (claim_timeout is not None or claim_wait is not None):
         raise ConfigurationError("--claim-timeout and --claim-wait go with --taskcluster.")
+    if not taskcluster and messages is not None:
+        raise ConfigurationError("--messages goes with --taskcluster.")
     face = TaskclusterSettings(
         claim_timeout=1_200.0 if claim_timeout is None else claim_timeout,
         claim_wait=20.0 if claim_wait is None else claim_wait,
+        messages=MessageSettings() if messages is None else read_message_settings(messages),
     )
     settings = Settings(
         host=host,

@@ -31,6 +31,7 @@ class Shared:
         self.trust = trust
         self.lines = ClaimLines(service.engine, self.give_back)
         self.lifetimes = Lifetimes(service.engine)
+        self.feed = service.feed
         self._began = time.monotonic()
 
     async def give_back(self, claimed: "list[Task]") -> None:
