@@ -69,13 +69,18 @@ class Changes:
         while True:
             try:
                 with self._engine.listen([EVENTS_TOPIC]) as hints:
-                    cursor = await self._engine.events_end()
                     self._tell()  # of what came before there was a listener
+                    cursor = ""  # of the end of the log, once it was quiet for a while
                     while True:
-                        hinted = await hints.wait(SLOW_POLL_S * (0.5 + rng.random()))
-                        if hinted or (await self._engine.events(cursor, 1)).events:
+                        if await hints.wait(SLOW_POLL_S * (0.5 + rng.random())):
                             self._tell()
+                            cursor = ""
+                        elif not cursor:
                             cursor = await self._engine.events_end()
+                            self._tell()
+                        elif (await self._engine.events(cursor, 1)).events:
+                            self._tell()  # the hint was lost
+                            cursor = ""
                         failures = 0
             except (AndonError, OSError):
                 pass  # readers say so: they are woken, and meet the same

@@ -3,6 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING
 
+from andon.service.taskcluster.messages.broker import Broker
 from andon.service.taskcluster.messages.cursors import Cursor
 from andon.service.taskcluster.messages.delivery import Delivery, Sink
 from andon.service.taskcluster.messages.webhooks import Webhook
@@ -21,7 +22,10 @@ class Sinks:
         self, settings: "MessageSettings", engine: "LocalEngine", feed: "Feed", metrics: "Metrics"
     ) -> None:
         """Raises `ConfigurationError` where what a sink needs is not installed."""
-        self._sinks: list[Sink] = [*map(Webhook, settings.webhooks)]
+        self._sinks: list[Sink] = [
+            *map(Webhook, settings.webhooks),
+            *map(Broker, settings.brokers),
+        ]
         self._engine = engine
         self._feed = feed
         self._metrics = metrics
