@@ -22,6 +22,11 @@ from andon.stores.registry import open_store
 T = TypeVar("T")
 
 
+@pytest.fixture(autouse=True)
+def _logs(logs_as_before: None) -> None:
+    """Commands run in this process."""
+
+
 class Cli:
     """Calls commands and looks behind them."""
 
