@@ -8,12 +8,13 @@ import msgspec
 
 from andon.contract.limits import in_batches
 from andon.dashboard import reading_letters
+from andon.dashboard.alerting import Alerting
+from andon.dashboard.answers import Done, Shown, need
 from andon.dashboard.bulk import MOST_NAMED, Counted, Doing, act_named, count, new_id
 from andon.dashboard.pages import bulk as bulk_page
 from andon.dashboard.pages import trust as trust_page
 from andon.dashboard.patience import within
 from andon.dashboard.requests import Fields, Refused, path_in
-from andon.dashboard.showing import Shown
 from andon.dashboard.views.tasks import TaskFilter, filter_of, total_of
 from andon.engine.flows import cancel_flow, read_flow, rerun_flow
 from andon.engine.schedule_requests import HasSchedules
@@ -61,14 +62,6 @@ SCOPES = {
 """What may be done to many, and the scope that it needs."""
 
 
-class Done(msgspec.Struct):
-    """What became of an act: something to say on the page it came from, or a page of its own."""
-
-    said: str = ""
-    to: str = ""  #: the page to go to; empty: where it came from
-    page: "Shown | None" = None
-
-
 Act = Callable[[Fields, "Place"], Awaitable[Done]]
 
 
@@ -90,6 +83,14 @@ class Acts:
             "/acts/flow/rerun-failed": partial(self.act_on_flow, cancels=False),
             "/acts/token/create": self.create_token,
             "/acts/token/revoke": self.revoke_token,
+        }
+        alerting = Alerting(reader)
+        self._acts |= {
+            "/acts/alerts/rule": alerting.save_rule,
+            "/acts/alerts/remove-rule": alerting.remove_rule,
+            "/acts/alerts/target": alerting.save_target,
+            "/acts/alerts/remove-target": alerting.remove_target,
+            "/acts/alerts/test": alerting.test,
         }
         for act in _SCHEDULE_ACTS:
             self._acts[f"/acts/schedule/{act}"] = partial(self.act_on_schedule, act)
@@ -371,9 +372,3 @@ async def _one(engine: "Engine", name: str, task_id: str) -> "list[Acted]":
             return await engine.act([task_id], Archive())
         case _:
             return await engine.act([task_id], Delete())
-
-
-def need(place: "Place", scope: str) -> None:
-    """Raise `Refused` unless the visitor may."""
-    if not place.may(scope):
-        raise Refused(403, "Not allowed", f"This needs the scope {scope}, which you lack.")

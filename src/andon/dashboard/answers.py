@@ -1,0 +1,37 @@
+"""What pages and acts of the board answer with, before it is drawn."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from andon.dashboard.requests import Refused
+
+if TYPE_CHECKING:
+    from htpy import Node
+
+    from andon.dashboard.pages.frame import Place
+
+
+class Shown(msgspec.Struct):
+    """A page as it is shown."""
+
+    title: str
+    content: "Sequence[Node]"
+    topics: Sequence[str] = ()
+    status: int = 200
+    notice: str = ""
+
+
+class Done(msgspec.Struct):
+    """What became of an act: something to say on the page it came from, or a page of its own."""
+
+    said: str = ""
+    to: str = ""  #: the page to go to; empty: where it came from
+    page: Shown | None = None
+
+
+def need(place: "Place", scope: str) -> None:
+    """Raise `Refused` unless the visitor may."""
+    if not place.may(scope):
+        raise Refused(403, "Not allowed", f"This needs the scope {scope}, which you lack.")
