@@ -108,7 +108,7 @@ class Progress(ModalScreen[None]):
         yield Vertical(
             Static(id="question"),
             VerticalScroll(Static(id="explains-text"), id="explains"),
-            Static(texts.words(("Esc", "bold"), " back; what goes on goes on meanwhile"), id="keys"),
+            Static(texts.words(("Esc", "bold"), " back, and it goes on"), id="keys"),
             id="dialog",
         )
 

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from andon.model.words import TERMINAL, WAITING, State
+from andon.lifecycle.moves import sources
+from andon.model.words import Event, State
 
 if TYPE_CHECKING:
     from andon.engine.schedule_requests import ScheduleAct
@@ -25,7 +26,8 @@ class ManyAct(msgspec.Struct, frozen=True):
     label: str
     scope: str  #: to which the name of their queue is added
     what: str  #: what it does, for who is asked whether it is to be done
-    fits: frozenset[State]  #: the states in which it does something
+    fits: frozenset[State]
+    """The states in which it does something. Schedules have a page, and acts, of their own."""
 
 
 ONE = {
@@ -48,25 +50,25 @@ MANY = {
         "Cancel",
         "tasks:cancel:",
         "Tasks that wait end as cancelled; those that run are asked to stop.",
-        WAITING | {State.ACTIVE},
+        sources(Event.CANCEL) - {State.RECURRING},
     ),
     "retry": ManyAct(
         "Run again",
         "tasks:change:",
         "What has ended runs anew, and what waits for a time runs now.",
-        (WAITING | TERMINAL) - {State.PENDING},
+        sources(Event.RERUN, Event.RUN_NOW) - {State.RECURRING},
     ),
     "archive": ManyAct(
         "Archive",
         "tasks:change:",
         "What waits becomes a dead letter, and does not run.",
-        WAITING,
+        sources(Event.ARCHIVE),
     ),
     "delete": ManyAct(
         "Delete",
         "tasks:change:",
         "Records of what has ended go, with their results, logs and artifacts.",
-        TERMINAL | {State.UNKNOWN},
+        sources(Event.DELETE),
     ),
 }
 """By the name in forms."""

@@ -21,7 +21,17 @@ from andon.service.taskcluster.asked import Answer, Asked
 from andon.service.taskcluster.errors import ApiError
 from andon.service.taskcluster.inputs import Input, InputDecoder
 from andon.service.taskcluster.patterns import is_parameter
-from andon.service.taskcluster.routes import about, artifacts, control, groups, queues, runs, tasks
+from andon.service.taskcluster.routes import (
+    about,
+    artifacts,
+    control,
+    groups,
+    provisioners,
+    queues,
+    runs,
+    tasks,
+    workers,
+)
 from andon.service.taskcluster.shared import Shared
 from andon.service.taskcluster.table import RouteTable
 from andon.service.taskcluster.times import written
@@ -68,6 +78,8 @@ TABLE = RouteTable(
         *groups.ROUTES,
         *runs.ROUTES,
         *queues.ROUTES,
+        *provisioners.ROUTES,
+        *workers.ROUTES,
         *artifacts.ROUTES,
     ]
 )
