@@ -6,7 +6,8 @@ for secrets. Nothing here makes a command: that runs on the machine of the servi
 
 from typing import TYPE_CHECKING
 
-from andon.dashboard.answers import Done, Shown, need
+from andon.dashboard.acting import need
+from andon.dashboard.answers import Done, Shown
 from andon.dashboard.pages import alerts as page
 from andon.dashboard.patience import within
 from andon.dashboard.requests import Fields, Refused
@@ -38,7 +39,7 @@ class Alerting:
         self._reader = reader
 
     async def _keeper(self, place: "Place") -> "AlertKeeper":
-        need(place, SCOPE)
+        need(place.visitor, SCOPE)
         engine = await self._reader.engine()
         if not isinstance(engine, HasAlerts):
             raise Refused(404, "Not here", "There are no alerts here.")
@@ -82,7 +83,7 @@ class Alerting:
             if not form.wrong:
                 form = form_of_target(found)
         else:
-            need(place, SCOPE)
+            need(place.visitor, SCOPE)
         return Shown(f"Target {form.name or 'new'}", list(page.target(place, form, found)))
 
     # --- acts ---

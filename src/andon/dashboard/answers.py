@@ -5,12 +5,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from andon.dashboard.requests import Refused
-
 if TYPE_CHECKING:
     from htpy import Node
-
-    from andon.dashboard.pages.frame import Place
 
 
 class Shown(msgspec.Struct):
@@ -29,9 +25,3 @@ class Done(msgspec.Struct):
     said: str = ""
     to: str = ""  #: the page to go to; empty: where it came from
     page: Shown | None = None
-
-
-def need(place: "Place", scope: str) -> None:
-    """Raise `Refused` unless the visitor may."""
-    if not place.may(scope):
-        raise Refused(403, "Not allowed", f"This needs the scope {scope}, which you lack.")
