@@ -51,6 +51,7 @@ logger = logging.getLogger("andon.cli")
     is_flag=True,
     help="Its workers ask for no more before they have begun: repeat an answer that was lost.",
 )
+@click.option("--messages", metavar="FILE", help="TOML; deliver its messages as this file says.")
 @event_loop
 @log_level
 @log_format
@@ -77,6 +78,7 @@ def serve(
     claim_timeout: float | None,
     claim_wait: float | None,
     one_claim_per_worker: bool,
+    messages: str | None,
     loop: Loop,
     quiet: bool,
     log_level: str | None,
@@ -96,20 +98,26 @@ def serve(
         from andon.service.server import run
         from andon.service.service import Service
         from andon.service.settings import Settings
+        from andon.service.taskcluster.messages.configuration import (
+            MessageSettings,
+            read_message_settings,
+        )
         from andon.service.taskcluster.settings import TaskclusterSettings
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"The service needs {error.name}. Install it with: pip install 'andon[server]'."
         ) from error
     of_the_face = claim_timeout is not None or claim_wait is not None or one_claim_per_worker
-    if of_the_face and not taskcluster:
+    if not taskcluster and (of_the_face or messages is not None):
         raise ConfigurationError(
-            "--claim-timeout, --claim-wait and --one-claim-per-worker go with --taskcluster."
+            "--claim-timeout, --claim-wait, --one-claim-per-worker and --messages go with "
+            "--taskcluster."
         )
     face = TaskclusterSettings(
         claim_timeout=1_200.0 if claim_timeout is None else claim_timeout,
         claim_wait=20.0 if claim_wait is None else claim_wait,
         one_claim_per_worker=one_claim_per_worker,
+        messages=MessageSettings() if messages is None else read_message_settings(messages),
     )
     settings = Settings(
         host=host,

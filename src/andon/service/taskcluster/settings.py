@@ -4,6 +4,7 @@ import msgspec
 
 from andon.model.errors import ConfigurationError
 from andon.model.policy import DAY
+from andon.service.taskcluster.messages.configuration import MessageSettings
 
 MIB = 1024 * 1024
 _LONGEST = 86_400.0
@@ -25,6 +26,8 @@ class TaskclusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_body: int = 10 * MIB  #: of one request
     max_headers: int = 64 * 1024
     """Request line and headers: the certificate of a task with many scopes is among them."""
+
+    messages: MessageSettings = MessageSettings()  #: where messages are delivered
 
     def check(self) -> None:
         """Raise `ConfigurationError` for a setting that cannot be."""

@@ -33,6 +33,7 @@ class Shared:
         self.lines = ClaimLines(service.engine, self.give_back)
         self.turns = Turns()
         self.lifetimes = Lifetimes(service.engine)
+        self.feed = service.feed
         self._began = time.monotonic()
 
     async def give_back(self, claimed: "list[Task]") -> None:
