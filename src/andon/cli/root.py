@@ -42,6 +42,7 @@ COMMANDS = {
     "workers": Entry(
         "andon.cli.workers:workers", "List workers, and quarantine those of other systems.", _FLEET
     ),
+    "alerts": Entry("andon.cli.alerts:alerts", "List, make, test and apply alert rules.", _FLEET),
     "top": Entry("andon.cli.top:top", "Watch queues and workers live.", _FLEET),
     "audit": Entry(
         "andon.cli.audit:audit",

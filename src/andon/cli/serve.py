@@ -42,6 +42,7 @@ logger = logging.getLogger("andon.cli")
 )
 @click.option("--no-board", is_flag=True, help="Show no board at /.")
 @click.option("--no-timekeeper", is_flag=True, help="Leave timers to others.")
+@click.option("--alert-commands", is_flag=True, help="Run the programs that alerts are told to.")
 @click.option("--taskcluster", is_flag=True, help="Be a Taskcluster queue too, under /api/queue.")
 @click.option("--claim-timeout", type=DURATION, help="Of its runs, between two reclaims (20m).")
 @click.option("--claim-wait", type=DURATION, help="Longest wait of its claimWork (20s).")
@@ -67,6 +68,7 @@ def serve(
     proxy: tuple[str, ...],
     no_board: bool,
     no_timekeeper: bool,
+    alert_commands: bool,
     taskcluster: bool,
     claim_timeout: float | None,
     claim_wait: float | None,
@@ -113,6 +115,7 @@ def serve(
         port=port,
         timekeeper=not no_timekeeper,
         board=not no_board,
+        alert_commands=alert_commands,
         certificate=certificate,
         private_key=private_key,
         client_ca=client_ca,

@@ -16,6 +16,7 @@ from andon.service.problems import Problem, malformed, not_found, unexpected
 from andon.service.rates import Rates
 from andon.service.routes import (
     about,
+    alerts,
     artifacts,
     audit,
     blobs,
@@ -54,6 +55,7 @@ ROUTERS = [
     queues.router,
     minutes.router,
     policies.router,
+    alerts.router,
     flows.router,
     groups.router,
     events.router,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from andon.contract.measured_store import measured
 from andon.engine.artifacts import warn_if_not_kept
 from andon.engine.opening import open_store
+from andon.service.alerts.working import AlertWorker
 from andon.service.board import board_of
 from andon.service.guard import Guard
 from andon.service.hub import Hub
@@ -63,6 +64,7 @@ class Service:
             buffer=self.settings.stream_buffer,
             ping=self.settings.stream_ping,
         )
+        self.alert_worker = AlertWorker(self.engine, commands=self.settings.alert_commands)
         self.board = board_of(self.engine, self.access, app.url) if self.settings.board else None
         self.metrics.streams.set_function(lambda: self.streams)
         messages = (self.settings.taskcluster or TaskclusterSettings()).messages
@@ -91,7 +93,7 @@ class Service:
         return self._stopping
 
     async def start(self) -> None:
-        """Open the engine and begin to fire timers."""
+        """Open the engine, begin to fire timers and to deliver alerts."""
         await self.engine.open()
         try:
             await self._check_access()
@@ -103,6 +105,7 @@ class Service:
             raise
         if self.settings.timekeeper:
             self.engine.timekeeper.start()
+        self.alert_worker.start()
 
     async def _check_access(self) -> None:
         """Raise `ConfigurationError` if others can reach the service, and nobody could say who they
@@ -123,4 +126,5 @@ class Service:
         """Close the engine, after everything that was handed over is written."""
         self.begin_stop()
         await self.sinks.stop()
+        await self.alert_worker.stop()
         await self.engine.close()

@@ -8,7 +8,8 @@ import htpy as h
 from andon.dashboard.pages.parts import act, age, queue_link, state, table, task_link
 from andon.dashboard.views.looks import line_of
 from andon.dashboard.views.tasks import STATES, TaskFilter, TaskList, TaskRow
-from andon.model.words import TERMINAL, WAITING, State
+from andon.lifecycle.moves import sources
+from andon.model.words import Event, State
 
 if TYPE_CHECKING:
     from htpy import Node, Renderable
@@ -33,12 +34,12 @@ ACTS = (
 """What is done to many: how it is called in forms, how it is shown, the scope that it needs."""
 
 FITS = {
-    "cancel": WAITING | {State.ACTIVE},
-    "retry": (WAITING | TERMINAL) - {State.PENDING},
-    "archive": WAITING,
-    "delete": TERMINAL | {State.UNKNOWN},
+    "cancel": sources(Event.CANCEL) - {State.RECURRING},
+    "retry": sources(Event.RERUN, Event.RUN_NOW) - {State.RECURRING},
+    "archive": sources(Event.ARCHIVE),
+    "delete": sources(Event.DELETE),
 }
-"""The states in which each does something."""
+"""The states in which each does something. Schedules have a page, and acts, of their own."""
 
 
 def content(place: "Place", view: TaskList, queues: Sequence[str]) -> Iterator["Node"]:

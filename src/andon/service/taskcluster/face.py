@@ -28,9 +28,11 @@ from andon.service.taskcluster.routes import (
     control,
     events,
     groups,
+    provisioners,
     queues,
     runs,
     tasks,
+    workers,
 )
 from andon.service.taskcluster.shared import Shared
 from andon.service.taskcluster.table import RouteTable
@@ -70,6 +72,8 @@ TABLE = RouteTable(
         *groups.ROUTES,
         *runs.ROUTES,
         *queues.ROUTES,
+        *provisioners.ROUTES,
+        *workers.ROUTES,
         *artifacts.ROUTES,
     ]
 )

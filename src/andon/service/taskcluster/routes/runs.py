@@ -104,6 +104,7 @@ async def reclaim_task(asked: Asked, _: None) -> dict[str, Any]:
         await engine.report(task, Interrupted())
     if verdict is not Verdict.OK:
         raise conflict(f"Run {number} of task {task.id} does not hold it any more.")
+    engine.registry.note(task.definition.queue, run.worker)
     task, _kept = await find(engine, asked.task_id)
     _check_held(task, run_of(task, number))
     credentials = await credentials_of(asked.shared.trust, task)

@@ -147,8 +147,11 @@ SELECT name, setting FROM pg_settings WHERE name IN ('server_version', 'fsync', 
 SELECT coalesce(application_name, ''), coalesce(sync_state, '') FROM pg_stat_replication
 
 -- name: dependents
-SELECT parent, child, loads, any_end, settled FROM {schema}.edge
-WHERE parent = $1 AND child > $2 ORDER BY child LIMIT $3
+SELECT u.i, e.* FROM unnest($1::text[], $2::text[]) WITH ORDINALITY u (parent, after, i)
+CROSS JOIN LATERAL (
+    SELECT x.parent, x.child, x.loads, x.any_end, x.settled FROM {schema}.edge x
+    WHERE x.parent = u.parent AND x.child > u.after ORDER BY x.child LIMIT $3
+) e ORDER BY u.i, e.child
 
 -- name: unsettled
 SELECT u.parent, t.state FROM {schema}.unsettled u JOIN {schema}.definition d ON d.id = ANY (ARRAY[u.parent])
@@ -197,17 +200,21 @@ SELECT t.seq FROM {schema}.task t WHERE t.seq > $1 ORDER BY t.seq LIMIT $2
 -- name: by_seq_newest
 SELECT t.seq FROM {schema}.task t WHERE t.seq < $1 ORDER BY t.seq DESC LIMIT $2
 
--- Looks through all ids: their index follows the database's collation, in which those that begin
--- alike need not stand together. Only the few that do are looked up.
+-- Part of others: ids that begin with $1, a range of their index, which is walked in its order. No id
+-- has a character beyond the one that ends the range. They are counted up to a number, and sorted if
+-- they are few.
+-- name: begun
+SELECT d.seq FROM {schema}.definition d WHERE d.id >= $1::text AND d.id < $1::text || chr(127)
+ORDER BY d.id
+
+-- name: count_begun
+SELECT count(*) FROM ({begun} LIMIT $2) x
+
 -- name: by_id
-WITH begun AS MATERIALIZED (SELECT d.id FROM {schema}.definition d WHERE starts_with(d.id, $1))
-SELECT d.seq FROM begun b JOIN {schema}.definition d ON d.id = ANY (ARRAY[b.id]) WHERE d.seq > $2
-ORDER BY d.seq LIMIT $3
+SELECT x.seq FROM ({begun} OFFSET 0) x WHERE x.seq > $2 ORDER BY x.seq LIMIT $3
 
 -- name: by_id_newest
-WITH begun AS MATERIALIZED (SELECT d.id FROM {schema}.definition d WHERE starts_with(d.id, $1))
-SELECT d.seq FROM begun b JOIN {schema}.definition d ON d.id = ANY (ARRAY[b.id]) WHERE d.seq < $2
-ORDER BY d.seq DESC LIMIT $3
+SELECT x.seq FROM ({begun} OFFSET 0) x WHERE x.seq < $2 ORDER BY x.seq DESC LIMIT $3
 
 -- name: by_key
 SELECT t.seq FROM {schema}.task t WHERE t.key = $1 AND t.seq > $2 ORDER BY t.seq LIMIT $3
@@ -220,6 +227,16 @@ SELECT t.seq FROM {schema}.task t WHERE t."group" = $1 AND t.seq > $2 ORDER BY t
 
 -- name: by_group_newest
 SELECT t.seq FROM {schema}.task t WHERE t."group" = $1 AND t.seq < $2 ORDER BY t.seq DESC LIMIT $3
+
+-- name: by_list
+SELECT x.seq FROM unnest($1::text[]) l CROSS JOIN LATERAL (
+    SELECT e.seq FROM {schema}.listed e WHERE e.list = l AND e.seq > $2 ORDER BY e.list, e.seq LIMIT $3
+) x ORDER BY 1 LIMIT $3
+
+-- name: by_list_newest
+SELECT x.seq FROM unnest($1::text[]) l CROSS JOIN LATERAL (
+    SELECT e.seq FROM {schema}.listed e WHERE e.list = l AND e.seq < $2 ORDER BY e.list DESC, e.seq DESC LIMIT $3
+) x ORDER BY 1 DESC LIMIT $3
 
 -- name: by_dead
 SELECT t.seq FROM {schema}.task t WHERE t.dead AND t.seq > $1 ORDER BY t.seq LIMIT $2
