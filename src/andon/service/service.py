@@ -125,6 +125,6 @@ class Service:
     async def stop(self) -> None:
         """Close the engine, after everything that was handed over is written."""
         self.begin_stop()
-        await self.sinks.stop()
         await self.alert_worker.stop()
+        await self.sinks.stop()
         await self.engine.close()

@@ -15,6 +15,10 @@ class TaskclusterSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     claim_timeout: float = 1_200.0  #: until a run that is not reclaimed counts as lost
     claim_wait: float = 20.0  #: longest wait of a claimWork that finds nothing
+    one_claim_per_worker: bool = False
+    """Whether a claimWork is answered with what the last one of that worker got, if nothing has
+    been heard of that: its answer was lost. Only right where a worker asks for no more before it
+    has begun with what it has."""
     max_deadline: float = 5 * DAY  #: from a task's creation to its deadline
     max_document: int = 960 * 1024
     """Of one task. The default leaves room for the rest of the record in the one message of 1 MiB
