@@ -185,6 +185,26 @@ async def test_dependents_come_in_pages_ordered_by_child(kit: Kit) -> None:
     assert found == names
 
 
+async def test_dependents_of_many_parents_come_in_one_call_each_after_its_own_child(
+    kit: Kit,
+) -> None:
+    parents = [await kit.active() for _ in range(12)]
+    for number, parent in enumerate(parents):
+        names = [f"c{number:02}-{i}" for i in range(number)]
+        if not names:
+            continue
+        await kit.create(*[kit.record(name, dependencies=(parent.id,)) for name in names])
+        await kit.store.link([Link(name, (parent.id,), loads=number == 3) for name in names])
+    asked = [(parent.id, f"c{number:02}-1") for number, parent in enumerate(parents)]
+    asked += [("absent", ""), (parents[3].id, "")]
+    found = await kit.store.dependents_of_each(asked, 4)
+    for (parent_id, after), edges in zip(asked, found, strict=True):
+        assert edges == await kit.store.dependents(parent_id, after, 4)
+    assert [len(edges) for edges in found] == [0, 0, 0, 1, 2, 3, 4, 4, 4, 4, 4, 4, 0, 3]
+    assert all(edge.loads for edge in found[-1])
+    assert await kit.store.dependents_of_each([], 4) == []
+
+
 async def test_an_end_that_was_not_told_is_found_until_it_was(kit: Kit) -> None:
     parent, child = await family(kit)
     assert await kit.store.take_unsettled(10) == []

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from servers.harm import can_damage, damage
 
+from andon.contract.limits import SCAN_BUDGET
 from andon.contract.outcomes import ChangeKind
 from andon.contract.queries import Query
 from andon.engine.letter_groups import letter_groups
@@ -276,6 +277,27 @@ async def test_a_failure_that_does_not_decode_is_among_the_unknown_only(kit: Kit
     assert broken is not None
     await kit.commit(kit.change(broken, Delete()))
     assert await kit.find_all(name="job", states=(State.FAILED,)) == ["whole"]
+
+
+async def test_a_tag_is_found_among_many_tasks_in_one_look(kit: Kit) -> None:
+    needs_one_line(kit)
+    first = await kit.submit("first", tags=("rare", "common", "rare"))
+    await kit.submit_many(SCAN_BUDGET + 10, tags=("common",))
+    await kit.submit("last", queue="other", tags=("common", "rare"))
+
+    async def look(**asked: Any) -> list[str]:
+        page = await kit.store.find(Query(tag="rare", limit=10, **asked))
+        assert not page.cursor
+        return [task.id for task in page.tasks]
+
+    assert await look() == ["first", "last"]
+    assert await look(newest_first=True) == ["last", "first"]
+    assert await look(queue="other") == ["last"]
+    assert await look(states=(State.ACTIVE,)) == []
+    await kit.move(first, Cancel())
+    assert await look(states=(State.CANCELLED,)) == ["first"]
+    await kit.move(await kit.there("first"), Delete())
+    assert await look() == ["last"]
 
 
 async def test_flows_are_found_by_their_first_tasks_whatever_becomes_of_them(kit: Kit) -> None:

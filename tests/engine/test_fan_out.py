@@ -111,7 +111,7 @@ async def test_what_takes_any_end_does_not_run_for_a_run_that_was_superseded(sho
     assert await shop.state("closes") is State.PENDING
 
 
-@pytest.mark.parametrize("operation", ["dependents", "settle", "get"])
+@pytest.mark.parametrize("operation", ["dependents_of_each", "settle", "get"])
 async def test_a_crash_before_its_end_was_told_is_finished_by_the_timer(
     shop: Shop, operation: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

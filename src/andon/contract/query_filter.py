@@ -2,9 +2,8 @@
 
 from andon.contract.queries import Query
 from andon.lifecycle.apply import is_dead_letter
-from andon.lifecycle.indexes import FLOWS, failures_of
+from andon.lifecycle.indexes import failures_of, tagged
 from andon.model.errors import ConfigurationError
-from andon.model.headers import FLOW_TAG
 from andon.model.task import Task
 from andon.model.words import DEAD_LETTER_STATES, WAITS_FOR_TIME, State
 
@@ -34,6 +33,7 @@ def has_due_order(query: Query) -> bool:
         and all(state in WAITS_FOR_TIME for state in query.states)
         and query.key is None
         and query.group is None
+        and query.tag is None
         and query.worker is None
         and query.id_prefix is None
         and not query.dead_letters
@@ -47,8 +47,8 @@ def lists_asked(query: Query) -> tuple[str, ...]:
         return ()
     if query.key is not None or query.group is not None:
         return ()
-    if query.tag == FLOW_TAG:
-        return (FLOWS,)
+    if query.tag is not None:
+        return (tagged(query.tag),)
     states = query.states or (tuple(DEAD_LETTER_STATES) if query.dead_letters else ())
     if query.name is None or not states or not DEAD_LETTER_STATES.issuperset(states):
         return ()

@@ -182,6 +182,12 @@ class Store(Protocol):
         """Edges of one parent, ordered by child, after a child."""
         ...
 
+    async def dependents_of_each(
+        self, parents: Sequence[tuple[str, str]], limit: int
+    ) -> list[list[Edge]]:
+        """What `dependents` says of each (parent, after), up to `limit` of each, in one call."""
+        ...
+
     async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
         """(parent, child) edges hold nothing up any more: they count as told, and keep no result.
         They stay to be read, until either record is deleted (docs/rulings.md, R42)."""

@@ -8,7 +8,6 @@ All is done in batches, whichever way a parent ended; a child or a parent at whi
 is left out, named, and taken up again later (docs/rulings.md, R36).
 """
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
 from random import Random
 from typing import Protocol
@@ -20,6 +19,8 @@ from andon.contract.queries import Page
 from andon.contract.store import Store
 from andon.engine.base import Acted
 from andon.engine.faults import ANYTHING, Culprits
+from andon.engine.rounds import Rounds
+from andon.engine.telling_ends import PAGE, EndsToTell
 from andon.lifecycle.admission import is_id
 from andon.lifecycle.commands import Cancel, Command, Unblock, Unreach
 from andon.lifecycle.fan_out import fanned_out_by, has_completed
@@ -31,17 +32,12 @@ from andon.lifecycle.parents import (
     stands,
     waits_anew,
 )
-from andon.model.errors import AndonError, NotWritable
+from andon.model.errors import NotWritable
 from andon.model.task import Task
 from andon.model.words import TERMINAL, State
 
-_PAGE = 1_000
-
 _MOST_EDGES = 2_000
 """Edges of one call, unless a single child has more."""
-
-_AT_ONCE = 64
-"""Ends told at the same time."""
 
 _UNKNOWN = 1  #: what an end leaves to a dependent, where that could not be written down
 
@@ -60,10 +56,9 @@ class Dependencies:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._control: Acts | None = None
-        self._ends: dict[tuple[str, State], None] = {}
-        self._let_go: list[tuple[str, str]] = []
-        self._telling: asyncio.Task[None] | None = None
-        self._parents = Culprits("Telling the end of task")
+        self._ends = EndsToTell(store, self._tell)
+        self._loaded: list[tuple[str, str]] = []
+        self._letting_go = Rounds(self._loaded, self._let_go_of_some)
         self._children = Culprits("Telling a dependency's end to task")
         self._edges = Culprits("Letting go an edge of task")
 
@@ -108,10 +103,10 @@ class Dependencies:
     def ended(self, task: Task, state: State | None, *, has_dependents: bool) -> None:
         """Take note that a task has ended: tell its dependents, let go of results it has loaded."""
         if has_dependents and state is not None and state in TERMINAL:
-            self._ends[task.id, state] = None
-        if state is not None and state in TERMINAL:
-            self._let_go += _loaded(task)
-        self._start()
+            self._ends.note(task.id, state)
+        if state is not None and state in TERMINAL and (edges := _loaded(task)):
+            self._loaded += edges
+            self._letting_go.start()
 
     async def released(self, task: Task) -> None:
         """A blocked task waits for nothing any more, by hand: its edges stay to be read, and keep
@@ -121,37 +116,17 @@ class Dependencies:
 
     def resume(self, ends: Sequence[tuple[str, State]]) -> None:
         """Finish the fan-outs that somebody else's crash cut short."""
-        for parent, state in ends:
-            if not self._parents.is_left_alone(parent):
-                self._ends[parent, state] = None
-        self._start()
+        self._ends.resume(ends)
 
     async def drain(self) -> None:
         """Wait until every end noted so far has been told."""
-        while self._telling is not None:
-            await asyncio.wait([self._telling])
+        await self._ends.drain()
+        await self._letting_go.drain()
 
-    def _start(self) -> None:
-        if (self._ends or self._let_go) and self._telling is None:
-            self._telling = asyncio.ensure_future(self._run())
+    async def _let_go_of_some(self) -> None:
+        edges = self._loaded[:PAGE]
+        del self._loaded[:PAGE]
 
-    async def _run(self) -> None:
-        try:
-            while self._ends or self._let_go:
-                ends, self._ends = list(self._ends), {}
-                edges, self._let_go = self._let_go, []
-                for batch in in_batches(edges, _PAGE):
-                    await self._let_go_of(batch)
-                for some in in_batches(ends, _AT_ONCE):
-                    await asyncio.gather(*(self._tell_all(*end) for end in some))
-        except (AndonError, OSError):
-            # The store keeps unsettled edges in its fan-out index and every blocked task has a
-            # verify timer: what was not told now is told by the next timekeeper.
-            return
-        finally:
-            self._telling = None
-
-    async def _let_go_of(self, edges: Sequence[tuple[str, str]]) -> None:
         async def write(batch: Sequence[tuple[str, str]]) -> list[None]:
             await self._store.let_go(batch)
             return [None] * len(batch)
@@ -160,22 +135,6 @@ class Dependencies:
             self._edges.failed(edge[1], why)
 
         await each_alone(write, edges, refused, ANYTHING)
-
-    async def _tell_all(self, parent: str, state: State) -> None:
-        """Tell the end to all dependents. What fails here alone is taken up by the next look for
-        fan-outs that were cut short."""
-        try:
-            await self._fan_out(parent, state)
-        except (AndonError, OSError):
-            raise
-        except Exception as error:
-            self._parents.failed(parent, error)
-        else:
-            self._parents.succeeded(parent)
-
-    async def _fan_out(self, parent: str, state: State) -> None:
-        async for edges in pages(self._store, parent):
-            await self._tell([Ended(e.child, parent, state, e.any_end) for e in edges])
 
     async def _tell(self, ends: Sequence[Ended]) -> None:
         """Settle each edge; unblock or give up the children for which that decides it."""
@@ -284,10 +243,13 @@ class Dependencies:
 
     async def _give_up(self, ends: Sequence[Ended]) -> list[None]:
         """End the children that can never run now, once each."""
-        children = await self._store.get([end.child for end in ends])
+        # Once each: ten thousand may fail one that names them all.
+        ids = list(dict.fromkeys(end.child for end in ends))
+        children = dict(zip(ids, await self._store.get(ids), strict=True))
         over: list[tuple[str, str]] = []
         waiting: list[tuple[Ended, Task]] = []
-        for end, child in zip(ends, children, strict=True):
+        for end in ends:
+            child = children[end.child]
             if child is None or child.state is not State.BLOCKED:
                 over.append((end.parent, end.child))
             elif gives_up(child.policy, missing=end.state is None):
@@ -350,9 +312,9 @@ def _by_edges(links: Sequence[Link]) -> Iterator[list[Link]]:
 async def pages(store: Store, parent: str) -> AsyncIterator[list[Edge]]:
     """All edges of a parent, in pages."""
     after = ""
-    while edges := await store.dependents(parent, after, _PAGE):
+    while edges := await store.dependents(parent, after, PAGE):
         yield edges
-        if len(edges) < _PAGE:
+        if len(edges) < PAGE:
             return
         after = edges[-1].child
 

@@ -13,7 +13,7 @@ import msgspec
 from andon.lifecycle.births import owes
 from andon.lifecycle.daily import Tally
 from andon.lifecycle.effects import DecidedMove, Effects, of_change, of_new
-from andon.lifecycle.indexes import IndexEntry, begins_flow
+from andon.lifecycle.indexes import IndexEntry
 from andon.lifecycle.interrupting import BY_OTHERS
 from andon.model.task import Status, Task
 from andon.model.words import State
@@ -83,7 +83,7 @@ def _begin_alike(one: Task, other: Task) -> bool:
         and a.predecessor == b.predecessor
         and len(a.dependencies) == len(b.dependencies)
         and a.needs == b.needs
-        and (a.tags == b.tags or begins_flow(a) is begins_flow(b))
+        and a.tags == b.tags
         and a.policy == b.policy
     )
 
@@ -140,7 +140,7 @@ def _end_alike(common: DecidedMove, other: DecidedMove) -> bool:
         and a.queue == b.queue
         and a.name == b.name
         and a.group == b.group
-        and (a.tags == b.tags or begins_flow(a) is begins_flow(b))
+        and a.tags == b.tags
         and b.key is None
         and a.unique_key == b.unique_key
         and one.policy == two.policy

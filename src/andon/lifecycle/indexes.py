@@ -11,7 +11,6 @@ from andon.lifecycle.births import keeps_key
 from andon.lifecycle.parents import spare, to_satisfy
 from andon.lifecycle.routing import kind_of
 from andon.lifecycle.timers import first_limit, next_timer
-from andon.model.headers import FLOW_TAG
 from andon.model.task import Definition, Task
 from andon.model.words import DEAD_LETTER_STATES, State
 
@@ -48,25 +47,21 @@ class IndexEntry(msgspec.Struct, frozen=True, gc=False):
     """Lists by name in which the record stands besides, see `lists_of`."""
 
 
-FLOWS = "flow"
-"""The list of the first task of each flow."""
-
-
 def failures_of(state: State, name: str) -> str:
     """The list of tasks of a type that have ended so, one of `DEAD_LETTER_STATES`."""
     return f"{state.value} {name}"
 
 
+def tagged(tag: str) -> str:
+    """The list of tasks that have the tag. The first task of each flow has one, too."""
+    return f"tag {tag}"
+
+
 def lists_of(definition: Definition, state: State) -> tuple[str, ...]:
-    """The lists by name in which a record stands: what pages ask for and no other index has. Almost
-    always none, so that a store writes nothing for a task that runs well."""
+    """The lists by name in which a record stands: what people look for and no other index has. A
+    task without tags that runs well stands in none, and a store writes nothing for it."""
     failures = (failures_of(state, definition.name),) if state in DEAD_LETTER_STATES else ()
-    return (*failures, FLOWS) if begins_flow(definition) else failures
-
-
-def begins_flow(definition: Definition) -> bool:
-    """Whether a task is the first of a flow."""
-    return bool(definition.tags) and FLOW_TAG in definition.tags
+    return (*failures, *(tagged(tag) for tag in dict.fromkeys(definition.tags)))
 
 
 def entry_of(task: Task) -> IndexEntry:

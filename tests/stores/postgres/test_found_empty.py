@@ -136,7 +136,7 @@ class _Calls:
         await kit.store.settle([Settlement(c.id, "a0", satisfied=True) for c in self.children])
 
     async def dependents(self, kit: Kit) -> None:
-        await kit.store.dependents("a1")
+        await kit.store.dependents_of_each([("a0", ""), ("a1", "")], 20)
         await kit.store.take_unsettled(10)
 
     async def unlink(self, kit: Kit) -> None:

@@ -312,6 +312,11 @@ class MemoryStore:
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
         return self._records.edges.page(parent, after, limit)
 
+    async def dependents_of_each(
+        self, parents: Sequence[tuple[str, str]], limit: int
+    ) -> list[list[Edge]]:
+        return [self._records.edges.page(parent, after, limit) for parent, after in parents]
+
     async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
         for parent, child in edges:
             self._records.edges.let_go(parent, child)

@@ -330,10 +330,23 @@ class Edges:
                 timers = self._timers[partition_of(parent, len(self._partitions))]
                 await timers.set([(parent, task.status.revision, now)], now)
 
-    async def dependents(self, parent: str, after: str, limit: int) -> list[Edge]:
-        """A page of edges by child."""
-        edges = await self.of(parent) if is_token(parent) else {}
-        return [edges[child] for child in sorted(edges) if child > after][:limit]
+    async def dependents(self, parents: Sequence[tuple[str, str]], limit: int) -> list[list[Edge]]:
+        """A page of the edges of each parent by child, after a child."""
+        found: dict[str, dict[str, Edge]] = {parent: {} for parent, _ in parents}
+        for records in self._partitions:
+            mine = [
+                records.subjects.of("e", parent, "*")
+                for parent in found
+                if self._at(parent) is records and is_token(parent)
+            ]
+            for msg in await records.last(mine) if mine else ():
+                if msg.data:
+                    edge = _edge_of(msg)
+                    found[edge.parent][edge.child] = edge
+        return [
+            [found[parent][child] for child in sorted(found[parent]) if child > after][:limit]
+            for parent, after in parents
+        ]
 
     async def let_go(self, pairs: Sequence[tuple[str, str]], now: int) -> None:
         """Edges hold nothing up any more: they count as told, and keep no result."""

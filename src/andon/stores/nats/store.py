@@ -231,7 +231,13 @@ class NatsStore:
         return await self._open.run_to_end(self._open.edges.settle(settlements, self.now()))
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
-        return await self._open.edges.dependents(parent, after, limit)
+        [edges] = await self.dependents_of_each([(parent, after)], limit)
+        return edges
+
+    async def dependents_of_each(
+        self, parents: Sequence[tuple[str, str]], limit: int
+    ) -> list[list[Edge]]:
+        return await self._open.edges.dependents(parents, limit)
 
     async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
         await self._open.run_to_end(self._open.edges.let_go(edges, self.now()))

@@ -291,12 +291,9 @@ class Committing:
                 ended.add(current.definition.id)
             else:
                 outcomes[i] = Changed(ChangeKind.CONFLICT, current=current)
-        for i in conflicts:
-            task_id = changes[i].before.definition.id
-            after = changes[i].after
-            if (
-                task_id in ended
-                and after is not None
-                and await self._edges.dependents(task_id, "", 1)
-            ):
-                outcomes[i] = HAS_DEPENDENTS
+        ends = [i for i in conflicts if changes[i].before.id in ended and changes[i].after]
+        if ends:
+            asked = [(changes[i].before.id, "") for i in ends]
+            for i, edges in zip(ends, await self._edges.dependents(asked, 1), strict=True):
+                if edges:
+                    outcomes[i] = HAS_DEPENDENTS

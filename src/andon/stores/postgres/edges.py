@@ -55,10 +55,15 @@ class Edges:
         self._hint(due)
         return list(remaining)
 
-    async def dependents(self, parent: str, after: str, limit: int) -> list[Edge]:
-        """A parent's edges, by child."""
-        rows = await self._server.run(self._server.sql.dependents, parent, after, limit)
-        return [Edge(*row) for row in rows]
+    async def dependents(self, parents: Sequence[tuple[str, str]], limit: int) -> list[list[Edge]]:
+        """Edges of each parent by child, after a child."""
+        asked = ([parent for parent, _ in parents], [after for _, after in parents])
+        rows = await self._server.run(self._server.sql.dependents, *asked, limit)
+        found: list[list[Edge]] = [[] for _ in parents]
+        place: int
+        for place, *edge in rows:
+            found[place - 1].append(Edge(*edge))
+        return found
 
     async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
         """Edges, given as parent and child, hold nothing up any more."""

@@ -1,21 +1,20 @@
 """What records made before version 6 of the schema stand in of the lists by name, entered once.
 
-Which lists those are is told by the record alone (`lifecycle.indexes.lists_of`). Only tasks that
-may stand in one are read: those that have ended so that they may be dead letters, and those of a
-group, as all tasks of a flow are. This is part of the migration's transaction.
+Which lists those are is told by the record alone (`lifecycle.indexes.lists_of`), so every
+definition is read. This is part of the migration's transaction.
 """
 
 from typing import Any
 
 from andon.lifecycle.indexes import lists_of
-from andon.model.words import DEAD_LETTER_STATES, State
+from andon.model.words import State
 from andon.stores.kit.codec import Undecodable, decode_definition
 
 _PAGE = 2_000
 
-_MAY_BE_LISTED = """
+_DEFINITIONS = """
 SELECT t.seq, t.state, d.body FROM task t JOIN definition d USING (seq)
-WHERE (t.state = ANY ($1) OR t."group" IS NOT NULL) AND t.seq > $2 ORDER BY t.seq LIMIT $3
+WHERE t.seq > $1 ORDER BY t.seq LIMIT $2
 """
 
 _ENTER = """
@@ -26,8 +25,7 @@ INSERT INTO listed (list, seq) SELECT * FROM unnest($1::text[], $2::bigint[]) ON
 async def enter_lists(db: Any) -> None:
     """Enter every record in the lists that it stands in."""
     last = 0
-    ends = [state.value for state in DEAD_LETTER_STATES]
-    while rows := await db.fetch(_MAY_BE_LISTED, ends, last, _PAGE):
+    while rows := await db.fetch(_DEFINITIONS, last, _PAGE):
         entered: list[tuple[str, int]] = []
         for seq, state, body in rows:
             last = seq

@@ -318,7 +318,13 @@ class PostgresStore:
         return await self._edges.settle(settlements)
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
-        return await self._edges.dependents(parent, after, limit)
+        [edges] = await self.dependents_of_each([(parent, after)], limit)
+        return edges
+
+    async def dependents_of_each(
+        self, parents: Sequence[tuple[str, str]], limit: int
+    ) -> list[list[Edge]]:
+        return await self._edges.dependents(parents, limit)
 
     async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
         await self._edges.let_go(edges)

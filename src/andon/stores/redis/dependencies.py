@@ -75,19 +75,24 @@ def not_settled(settlement: Settlement, why: str) -> int:
     return STILL_WAITS
 
 
-async def dependents(at: Partitions, parent: str, after: str, limit: int) -> list[Edge]:
-    """Edges of one parent by child."""
-    reply = await at.run("dependents", at.of(parent), (parent, after, limit))
-    found = zip(reply[1::2], reply[2::2], strict=True)
+async def dependents(
+    at: Partitions, parents: Sequence[tuple[str, str]], limit: int
+) -> list[list[Edge]]:
+    """Edges of each parent by child, after a child."""
+    items = [(parent, after, limit) for parent, after in parents]
+    replies = await at.spread("dependents", items, [parent for parent, _ in parents])
     return [
-        Edge(
-            parent,
-            child.decode(),
-            bool(flags & LOADS),
-            bool(flags & ANY_END),
-            bool(flags & SETTLED),
-        )
-        for child, flags in found
+        [
+            Edge(
+                parent,
+                child.decode(),
+                bool(flags & LOADS),
+                bool(flags & ANY_END),
+                bool(flags & SETTLED),
+            )
+            for child, flags in zip(reply[::2], reply[1::2], strict=True)
+        ]
+        for (parent, _), reply in zip(parents, replies, strict=True)
     ]
 
 

@@ -173,7 +173,13 @@ class RedisStore:
         return await each_alone(write, settlements, dependencies.not_settled)
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
-        return await dependencies.dependents(self._at, parent, after, limit)
+        [edges] = await self.dependents_of_each([(parent, after)], limit)
+        return edges
+
+    async def dependents_of_each(
+        self, parents: Sequence[tuple[str, str]], limit: int
+    ) -> list[list[Edge]]:
+        return await dependencies.dependents(self._at, parents, limit)
 
     async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
         write = partial(dependencies.let_go, self._at)

@@ -244,7 +244,15 @@ class SqliteStore:
         return await each_alone(some, settlements, dependencies.invalid_settlement)
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
-        return await self._read(lambda db: dependencies.dependents(db, parent, after, limit))
+        [edges] = await self.dependents_of_each([(parent, after)], limit)
+        return edges
+
+    async def dependents_of_each(
+        self, parents: Sequence[tuple[str, str]], limit: int
+    ) -> list[list[Edge]]:
+        return await self._read(
+            lambda db: [dependencies.dependents(db, *of_one, limit) for of_one in parents]
+        )
 
     async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
         async def some(edges: Sequence[tuple[str, str]]) -> list[None]:

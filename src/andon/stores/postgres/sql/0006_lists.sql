@@ -1,5 +1,5 @@
 -- Version 6: lists by name beside those of the tasks' own columns (`lifecycle.indexes.lists_of`): failures
--- by task type, first tasks of flows. Few tasks stand in one, and what runs well writes nothing here. A
+-- by task type, tasks by their tags. A task without tags that runs well stands in none, and writes nothing. A
 -- column of the task's name beside its state would have to be written with every task. What the tasks
 -- of earlier versions stand in is entered after this (`listing`).
 

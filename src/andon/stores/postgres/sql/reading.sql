@@ -147,8 +147,11 @@ SELECT name, setting FROM pg_settings WHERE name IN ('server_version', 'fsync', 
 SELECT coalesce(application_name, ''), coalesce(sync_state, '') FROM pg_stat_replication
 
 -- name: dependents
-SELECT parent, child, loads, any_end, settled FROM {schema}.edge
-WHERE parent = $1 AND child > $2 ORDER BY child LIMIT $3
+SELECT u.i, e.* FROM unnest($1::text[], $2::text[]) WITH ORDINALITY u (parent, after, i)
+CROSS JOIN LATERAL (
+    SELECT x.parent, x.child, x.loads, x.any_end, x.settled FROM {schema}.edge x
+    WHERE x.parent = u.parent AND x.child > u.after ORDER BY x.child LIMIT $3
+) e ORDER BY u.i, e.child
 
 -- name: unsettled
 SELECT u.parent, t.state FROM {schema}.unsettled u CROSS JOIN LATERAL (

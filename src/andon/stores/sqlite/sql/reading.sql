@@ -57,6 +57,10 @@ SELECT seq FROM task WHERE "group" = ? AND seq > ? ORDER BY seq LIMIT ?
 -- name: by_group_newest
 SELECT seq FROM task WHERE "group" = ? AND seq < ? ORDER BY seq DESC LIMIT ?
 
+-- name: definitions_after
+SELECT t.seq, t.state, CAST(d.body AS BLOB) FROM task t JOIN definition d USING (seq)
+WHERE t.seq > ? ORDER BY t.seq LIMIT ?
+
 -- name: by_list
 SELECT seq FROM listed WHERE list = ? AND seq > ? ORDER BY seq LIMIT ?
 

@@ -1,5 +1,5 @@
 -- Schema 5: lists by name beside those of the tasks' own columns (`lifecycle.indexes.lists_of`): failures
--- by task type, first tasks of flows. Few tasks stand in one, and what runs well writes nothing here. A
+-- by task type, tasks by their tags. A task without tags that runs well stands in none, and writes nothing. A
 -- column of the task's name beside its state would have to be written with every task.
 -- What the tasks of schema 4 stand in is entered after this (`listing`). A process of an older release
 -- has to be started anew: it does not know the table, and what it writes would be missing from it.
