@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 from collections.abc import Iterator
@@ -98,6 +99,46 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     """Run a coroutine test. A folder that must do more for its own says so with a hook that it has
     tried first."""
     return played(pyfuncitem, plainly)
+
+
+_LEVELS = pytest.StashKey[dict[str, int]]()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> Iterator[None]:
+    item.stash[_LEVELS] = _levels()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
+    """A test that changes what is logged and leaves it so fails itself. Tests after it would, in an
+    order that does not come again."""
+    result = yield
+    before, after = item.stash[_LEVELS], _levels()
+    for name in before.keys() | after.keys():
+        logging.getLogger(name or None).setLevel(before.get(name, logging.NOTSET))
+    assert after == before, "the test left the levels of loggers changed"
+    return result
+
+
+def _levels() -> dict[str, int]:
+    """The level of the root logger, named "", and of each of Andon's that has one of its own."""
+    ours = {
+        name: logger.level
+        for name, logger in logging.root.manager.loggerDict.items()
+        if name.partition(".")[0] == "andon" and isinstance(logger, logging.Logger) and logger.level
+    }
+    return {"": logging.root.level, **ours}
+
+
+@pytest.fixture
+def logs_as_before() -> Iterator[None]:
+    """For a test that runs in this process a command that sets up its logs."""
+    before = _levels()
+    yield
+    for name in _levels():
+        logging.getLogger(name or None).setLevel(before.get(name, logging.NOTSET))
 
 
 @pytest.fixture

@@ -22,6 +22,11 @@ from andon.stores.registry import open_store
 T = TypeVar("T")
 
 
+@pytest.fixture(autouse=True)
+def _logs(logs_as_before: None) -> None:
+    """Commands run in this process."""
+
+
 class Cli:
     """Calls commands and looks behind them."""
 
@@ -122,10 +127,14 @@ OVER_HTTP = {
     "test_artifacts",
     "test_ids",
     "test_schedules",
+    "test_alerts",
 }
 """Modules whose tests are taken over a service as well."""
 
 ON_THE_STORE = {
+    "test_a_command_stands_after_two_dashes",
+    "test_a_test_that_nobody_delivers_says_who_does",
+    "test_a_test_that_was_delivered_says_so",
     "test_bench_hands_over_to_the_library",
     "test_demo_hands_over_to_the_library",
     "test_init_says_how_the_store_is_set_up",

@@ -46,6 +46,10 @@ class Terminal:
             told += part
         return told
 
+    def press(self, keys: str) -> None:
+        """Type on it."""
+        os.write(self._screen, keys.encode())
+
     def interrupt(self) -> None:
         """Send SIGINT."""
         self._process.send_signal(signal.SIGINT)

@@ -1,6 +1,7 @@
 """`andon queues`, `workers`, `storage`, `events`, `wait`, `bench`, `demo`, `top`."""
 
 import json
+import sys
 from typing import Any
 
 import pytest
@@ -351,28 +352,14 @@ def test_top_needs_a_terminal(cli: Cli) -> None:
     assert "top draws on a terminal" in cli.refusal("top")
 
 
-def test_the_board_of_top_has_queues_workers_and_failures(cli: Cli) -> None:
-    from rich.console import Console
-
-    from andon.cli.session import Session
-    from andon.cli.top import Board
-
-    cli.submit("job", "--id", "a")
-    cli.fail()
-
-    async def draw(engine: LocalEngine) -> str:
-        await engine.put_worker(WorkerInfo(id="w1", queues=("default",)))
-        board = Board(Session(), engine)
-        await board.read("")
-        console = Console(width=160)
-        with console.capture() as capture:
-            console.print(await board.drawn())
-        return capture.get()
-
-    told = cli.behind(draw)
-    assert "default" in told
-    assert "w1" in told
-    assert "out of paper" in told
+@pytest.mark.usefixtures("on_terminal")
+def test_top_says_what_to_install(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "textual", None)
+    for name in [one for one in sys.modules if one.startswith(("textual.", "andon.top"))]:
+        monkeypatch.delitem(sys.modules, name)
+    cli.submit()
+    assert "andon top needs textual" in cli.refusal("top")
+    assert "pip install 'andon[top]'" in cli.refusal("top")
 
 
 # --- what waits for code ---

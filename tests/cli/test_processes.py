@@ -551,14 +551,21 @@ def test_a_terminal_gets_a_progress_bar_while_it_waits(cli: Cli, app: str, runni
     assert "h is active" in told
 
 
-def test_top_draws_until_interrupted(cli: Cli) -> None:
+@pytest.mark.parametrize(("end", "code"), [("q", 0), ("\x03", 0), (None, 130)])
+def test_top_draws_until_told_to_end_and_leaves_the_terminal_as_it_was(
+    cli: Cli, end: str | None, code: int
+) -> None:
     cli.submit("job", "--id", "t")
     with on_terminal("top", env=environment(cli), folder=cli.folder) as terminal:
         told = terminal.until("default")
-        terminal.interrupt()
+        if end is None:
+            terminal.interrupt()
+        else:
+            terminal.press(end)
         told += terminal.rest()
-        assert terminal.code() == 130
+        assert terminal.code() == code
     assert "Traceback" not in told
+    assert told.rindex("\x1b[?1049l") > told.rindex("\x1b[?1049h")  # the screen is given back
 
 
 def until(holds: Any) -> None:

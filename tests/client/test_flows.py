@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from andon import Andon, Context, Flow, State
-from andon.engine.flows import FLOW_TAG
 from andon.lifecycle.commands import Complete, Fail, Terminate
 from andon.lifecycle.flows import MOST_MEMBERS
 from andon.model.errors import (
@@ -18,6 +17,7 @@ from andon.model.errors import (
     InvalidSubmission,
     LeaseLost,
 )
+from andon.model.headers import FLOW_TAG
 from andon.model.task import TaskError
 
 from .conftest import claim

@@ -4,16 +4,23 @@ from collections.abc import Awaitable
 from typing import Any
 
 import pytest
+from servers.harm import can_damage, damage
 
+from andon.contract.limits import SCAN_BUDGET
+from andon.contract.outcomes import ChangeKind
 from andon.contract.queries import Query
 from andon.engine.letter_groups import letter_groups
-from andon.lifecycle.commands import Cancel, Complete, Fail
+from andon.lifecycle.commands import Cancel, Complete, Delete, Fail, Rerun
 from andon.lifecycle.letter_groups import merged
+from andon.model.headers import FLOW_TAG
 from andon.model.letters import LetterGroups
-from andon.model.task import TaskError
+from andon.model.policy import Retention
+from andon.model.task import Task, TaskError
 from andon.model.words import State
 
-from .kit import Kit, ids
+from .kit import Kit, ids, needs, needs_one_line
+
+FINAL = Fail(error=TaskError(message="no"), retryable=False)
 
 
 async def test_tasks_are_listed_in_order_of_creation(kit: Kit) -> None:
@@ -173,3 +180,140 @@ async def test_dead_letters_are_grouped_by_their_errors_in_bounded_looks(kit: Ki
     while not some.whole:
         some = merged(some, await look(2, some.cursor))
     assert some.groups == whole.groups
+
+
+@pytest.mark.parametrize("newest", [False, True])
+@pytest.mark.parametrize("most", [3, 10_000])
+async def test_ids_that_begin_alike_are_found_however_many_they_are(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch, newest: bool, most: int
+) -> None:
+    for module in ("sqlite", "postgres"):
+        monkeypatch.setattr(f"andon.stores.{module}.reading.MOST_SORTED", most)
+    made = ("a-1", "B-1", "a-2", "A-1", "a_1", "a-3", "a:1", "a-4", "b-1", "a")
+    for task_id in made:
+        await kit.submit(task_id)
+    for begin in ("a-", "a", "A", "a:", "zz"):
+        expected = sorted(task_id for task_id in made if task_id.startswith(begin))
+        found = await kit.find_all(id_prefix=begin, newest_first=newest, limit=2)
+        assert sorted(found) == expected
+        queued = await kit.find_all(id_prefix=begin, queue="default", states=(State.PENDING,))
+        assert sorted(queued) == expected
+
+
+# --- lists by name ---
+
+
+async def failed(kit: Kit, task_id: str, **fields: Any) -> Task:
+    """A task that has failed for good."""
+    return await kit.moved(await kit.active(task_id, **fields), FINAL)
+
+
+@pytest.mark.parametrize("policy", [{}, {"dead_letter": "none"}], ids=["saved", "not saved"])
+async def test_failures_of_a_name_are_found_whether_or_not_they_are_dead_letters(
+    kit: Kit, policy: dict[str, Any]
+) -> None:
+    needs_one_line(kit)
+    for number in range(4):
+        await failed(kit, f"mine-{number}", name="mine", queue=f"q{number % 2}", policy=policy)
+        await failed(kit, f"other-{number}", name="other")
+    await kit.submit("waits", name="mine")
+    asked: dict[str, Any] = {"name": "mine", "states": (State.FAILED,)}
+    mine = [f"mine-{number}" for number in range(4)]
+    assert await kit.find_all(**asked) == mine
+    assert await kit.find_all(**asked, newest_first=True, limit=3) == mine[::-1]
+    assert await kit.find_all(**asked, queue="q1") == ["mine-1", "mine-3"]
+    assert await kit.find_all(**asked, dead_letters=True) == ([] if policy else mine)
+    assert await kit.find_all(name="mine", dead_letters=True) == ([] if policy else mine)
+    both = (State.FAILED, State.PENDING)
+    assert await kit.find_all(name="mine", states=both) == [*mine, "waits"]
+
+
+async def test_a_failure_is_found_among_failures_until_it_runs_again_or_is_deleted(
+    kit: Kit,
+) -> None:
+    again, gone = await failed(kit, "again"), await failed(kit, "gone")
+    asked: dict[str, Any] = {"name": "job", "states": (State.FAILED,)}
+    assert sorted(await kit.find_all(**asked)) == ["again", "gone"]
+    await kit.move(again, Rerun())
+    assert await kit.find_all(**asked) == ["gone"]
+    await kit.move(gone, Delete())
+    assert await kit.find_all(**asked) == []
+    (claimed,) = await kit.claim()
+    await kit.move(claimed, FINAL)
+    assert await kit.find_all(**asked) == ["again"]
+
+
+async def test_failures_that_end_together_are_found_by_name(kit: Kit) -> None:
+    await kit.submit_many(6, name="mine")
+    await kit.submit_many(6, name="other")
+    tasks = await kit.claim(12)
+    ends = [FINAL if n % 3 else Complete(result=b"1") for n in range(12)]
+    changes = [kit.change(task, end) for task, end in zip(tasks, ends, strict=True)]
+    assert {told.kind for told in await kit.store.commit(changes)} == {ChangeKind.APPLIED}
+    for name in ("mine", "other"):
+        expected = [
+            task.id
+            for task, end in zip(tasks, ends, strict=True)
+            if end is FINAL and task.definition.name == name
+        ]
+        found = await kit.find_all(name=name, states=(State.FAILED,))
+        assert sorted(found) == sorted(expected)
+
+
+async def test_a_failure_that_is_discarded_at_its_end_is_in_no_list(kit: Kit) -> None:
+    policy = {"retention": Retention(failed=0), "dead_letter": "none"}
+    task = await kit.active("gone", policy=policy)
+    assert await kit.move(task, FINAL) is None
+    assert await kit.find_all(name="job", states=(State.FAILED,)) == []
+
+
+async def test_a_failure_that_does_not_decode_is_among_the_unknown_only(kit: Kit) -> None:
+    needs(condition=can_damage(kit.factory.url), why="nobody gets at its data behind its back")
+    await failed(kit, "broken")
+    await failed(kit, "whole")
+    await damage(kit.factory.url, "broken")
+    store = await kit.again()
+    (broken,) = await store.get(["broken"])
+    assert broken is not None
+    await kit.commit(kit.change(broken, Delete()))
+    assert await kit.find_all(name="job", states=(State.FAILED,)) == ["whole"]
+
+
+async def test_a_tag_is_found_among_many_tasks_in_one_look(kit: Kit) -> None:
+    needs_one_line(kit)
+    first = await kit.submit("first", tags=("rare", "common", "rare"))
+    await kit.submit_many(SCAN_BUDGET + 10, tags=("common",))
+    await kit.submit("last", queue="other", tags=("common", "rare"))
+
+    async def look(**asked: Any) -> list[str]:
+        page = await kit.store.find(Query(tag="rare", limit=10, **asked))
+        assert not page.cursor
+        return [task.id for task in page.tasks]
+
+    assert await look() == ["first", "last"]
+    assert await look(newest_first=True) == ["last", "first"]
+    assert await look(queue="other") == ["last"]
+    assert await look(states=(State.ACTIVE,)) == []
+    await kit.move(first, Cancel())
+    assert await look(states=(State.CANCELLED,)) == ["first"]
+    await kit.move(await kit.there("first"), Delete())
+    assert await look() == ["last"]
+
+
+async def test_flows_are_found_by_their_first_tasks_whatever_becomes_of_them(kit: Kit) -> None:
+    needs_one_line(kit)
+    asked: dict[str, Any] = {"tag": FLOW_TAG, "newest_first": True}
+    first = [
+        await kit.submit(f"flow-{n}:0", group=f"flow-{n}", tags=("x", FLOW_TAG)) for n in range(3)
+    ]
+    await kit.submit_many(3, group="flow-0")
+    await kit.submit("beside", tags=("x",))
+    assert await kit.find_all(**asked) == ["flow-2:0", "flow-1:0", "flow-0:0"]
+    claimed = await kit.claim(10)
+    assert await kit.find_all(**asked) == ["flow-2:0", "flow-1:0", "flow-0:0"]
+    ends = [FINAL if task.id == "flow-1:0" else Complete(result=b"1") for task in claimed]
+    await kit.store.commit([kit.change(t, end) for t, end in zip(claimed, ends, strict=True)])
+    assert await kit.find_all(**asked) == ["flow-2:0", "flow-1:0", "flow-0:0"]
+    assert await kit.find_all(name="job", states=(State.FAILED,)) == ["flow-1:0"]
+    await kit.move(await kit.there(first[0].id), Delete())
+    assert await kit.find_all(**asked) == ["flow-2:0", "flow-1:0"]

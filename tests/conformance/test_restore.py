@@ -25,6 +25,7 @@ from andon.lifecycle.commands import (
     UnknownTask,
     Unreach,
 )
+from andon.model.headers import FLOW_TAG
 from andon.model.task import Stamp, Task, TaskError
 from andon.model.words import State
 
@@ -132,6 +133,16 @@ async def test_restored_dead_letters_are_listed_as_such(kit: Kit) -> None:
     await restore(kit, dead, Elsewhere(kit).move(Cancel()))
     assert await kit.find_all(dead_letters=True) == [dead.task.id]
     assert (await kit.stats()).dead_letters == 1
+
+
+async def test_restored_failures_and_flows_are_in_the_lists_by_name(kit: Kit) -> None:
+    dead = Elsewhere(kit).claim().move(FINAL)
+    flow = Elsewhere(kit, tags=(FLOW_TAG,), group="g")
+    await restore(kit, dead, flow, Elsewhere(kit))
+    assert await kit.find_all(name="job", states=(State.FAILED,)) == [dead.task.id]
+    assert await kit.find_all(tag=FLOW_TAG) == [flow.task.id]
+    await kit.move(await kit.there(dead.task.id), Delete())
+    assert await kit.find_all(name="job", states=(State.FAILED,)) == []
 
 
 # --- runs in hand ---

@@ -28,6 +28,9 @@ PAGES = {
     "schedules": "/schedules",
     "schedule": "/schedules/shop-tidy",
     "flows": "/flows",
+    "alerts": "/alerts",
+    "alert-rule": "/alerts/rule",
+    "alert-target": "/alerts/target",
     "tokens": "/tokens",
     "audit": "/audit",
     "doctor": "/doctor",
@@ -130,6 +133,44 @@ def test_counts_change_by_themselves(board: Watched, shop: Running):
         )
     )
     expect(row).to_have_count(1)
+
+
+def test_a_rule_is_made_and_changed_by_keyboard_alone(board: Watched, shop: Running):
+    chat = {"how": "chat", "url": "http://127.0.0.1:1/"}
+    shop.call(shop.service.engine.alerts.put_target("chat", chat))
+    page = board.open("/alerts/rule")
+    page.get_by_label("name of the rule").focus()
+    page.keyboard.type("stuck")
+    page.get_by_label("above: an age").focus()
+    page.keyboard.type("soon")
+    page.get_by_label("targets to tell").focus()
+    page.keyboard.type("chat")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("'soon' is no duration")
+    expect_no_faults(page, "a form that is wrong")
+    page.get_by_label("above: an age").fill("10m")
+    page.keyboard.press("Enter")
+    row = page.locator("#alert-rules tbody tr")
+    expect(row).to_contain_text("the oldest task waits for more than 10m")
+    expect_no_faults(page, "a list with a rule")
+    page = board.open("/alerts/rules/stuck")
+    page.get_by_label("for how long").fill("5m")
+    page.keyboard.press("Enter")  # saves, though another button removes
+    expect(row).to_contain_text("for 5m")
+    row.get_by_role("link", name="stuck").click()
+    page.get_by_role("button", name="Remove the rule stuck").click()
+    expect(page.locator("#alert-rules")).to_contain_text("There is none")
+    board.check()
+
+
+def test_a_target_is_tested_from_its_row(board: Watched, shop: Running):
+    chat = {"how": "chat", "url": "http://127.0.0.1:1/"}
+    shop.call(shop.service.engine.alerts.put_target("chat", chat))
+    page = board.open("/alerts")
+    page.get_by_role("button", name="Tell chat that this is a test").click()
+    expect(page.locator("h1")).to_contain_text("andon.alert.chat")
+    expect(page.locator("main")).to_contain_text("could not be asked")
+    board.check()
 
 
 def test_the_cord_is_pulled_by_keyboard_alone(board: Watched, shop: Running):

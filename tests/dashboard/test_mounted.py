@@ -28,7 +28,9 @@ def in_starlette(app: Andon) -> Any:
 def in_litestar(app: Andon) -> Any:
     board = app.board(at="/ops/board")
     return Litestar(
-        [asgi("/ops/board", is_mount=True, copy_scope=True)(board.__call__)], openapi_config=None
+        [asgi("/ops/board", is_mount=True, copy_scope=True)(board.__call__)],
+        openapi_config=None,
+        logging_config=None,  # it would set the level of every logger of the process
     )
 
 

@@ -196,3 +196,23 @@ async def test_what_is_kept_of_workers_is_written_when_the_engine_closes(shop: S
     await shop.engine.registry.close()
     name = NoteName(WORKER_NOTES, "default", "g/w")
     assert (await shop.engine.store.notes([name]))[0] is not None
+
+
+async def test_a_worker_can_be_declared_and_its_queue_is_there_with_it(shop: Shop) -> None:
+    registry = shop.engine.registry
+    assert await registry.queue("q") is None
+    later = START + 3 * WORKER_KEPT_MS
+    declared = await registry.declare("q", "g/w", later)
+    assert (declared.expires_at, declared.recent) == (later, ())
+    assert await registry.worker("q", "g/w") == declared
+    found = await registry.queue("q")
+    assert found is not None
+    assert found.last_active == START
+    with pytest.raises(InvalidSubmission, match="expires has passed"):
+        await registry.declare("q", "g/x", START)
+    with pytest.raises(InvalidSubmission, match="later than the year 9999"):
+        await registry.declare("q", "g/x", 10**18)
+    with pytest.raises(WorkerNotFound):
+        await registry.worker("q", "g/x")
+    await shop.later(QUEUE_KEPT_MS / 1000 + 1)
+    assert await registry.queue("q") is None

@@ -11,6 +11,7 @@ from andon.lifecycle.registry import (
     SELDOM_MS,
     WORKER_KEPT_MS,
     claimed,
+    declared,
     is_quarantined,
     quarantined,
     queue_claimed,
@@ -98,3 +99,13 @@ def test_a_queue_is_written_seldom() -> None:
     assert queue_claimed("q", first, NOW + SELDOM_MS - 1) is first
     later = queue_claimed("q", first, NOW + SELDOM_MS)
     assert later.last_active == NOW + SELDOM_MS
+
+
+def test_a_worker_that_was_declared_is_kept_so_long_at_least() -> None:
+    later = NOW + 3 * WORKER_KEPT_MS
+    new = declared("q", "g/w", None, later, NOW)
+    assert (new.first_claim, new.last_active, new.expires_at) == (NOW, NOW, later)
+    again = declared("q", "g/w", WORKER, later, NOW + 7)
+    assert again == replace(WORKER, last_active=NOW + 7, expires_at=later)
+    assert declared("q", "g/w", again, NOW + 8, NOW + 8).expires_at == later
+    assert claimed("q", "g/w", again, [RecentRun("u", 0)], NOW + 9).expires_at == later

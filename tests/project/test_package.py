@@ -99,3 +99,8 @@ def test_the_python_that_runs_this_is_among_those_named(project: dict[str, Any])
     assert minor in named
     assert named[0] == project["requires-python"].removeprefix(">=")
     assert named == [f"3.{int(named[0][2:]) + i}" for i in range(len(named))]
+
+
+def test_no_page_holds_what_a_merge_left() -> None:
+    left = re.compile(r"^(<{7} |={7}$|>{7} )", re.MULTILINE)
+    assert [page for page in PAGES if left.search(page.read_text(encoding="utf-8"))] == []

@@ -13,7 +13,7 @@ from andon.contract.store import Store
 from andon.lifecycle.apply import Moved
 from andon.model.fleet import QueueConfig
 from andon.model.task import Status, Task, TaskEvent
-from andon.model.words import Event
+from andon.model.words import LIVE, Event
 from andon.testing.ledger import Ledger
 
 from .courses import START
@@ -101,6 +101,8 @@ class Worlds:
         return self.commit_again(changes)
 
     def commit_again(self, changes: dict[str, Change]) -> Changed:
+        if changes[MODEL].discard is not None:
+            self._let_go_of_ended(changes[MODEL].before.id)
         expected = self.model.commit(changes[MODEL])
         for name, store in self.stores.items():
             [changed] = self._run(store.commit([changes[name]]))
@@ -178,6 +180,14 @@ class Worlds:
     def let_go(self, parent: str, child: str) -> None:
         self.model.let_go(parent, child)
         self._each(lambda store: store.let_go([(parent, child)]))
+
+    def _let_go_of_ended(self, parent: str) -> None:
+        """As the engine does once a dependent has ended. Until then a store may keep a record that
+        is discarded at its end: where records lie apart it does not see that none of them lives."""
+        for of, child in list(self.model.edges):
+            record = self.model.records.get(child)
+            if of == parent and (record is None or record.task.state not in LIVE):
+                self.let_go(parent, child)
 
     def unlink(self, parent: str, child: str) -> None:
         self.model.unlink(parent, child)

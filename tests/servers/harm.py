@@ -14,6 +14,11 @@ async def damage(url: str, task_id: str) -> None:
     await _DAMAGE[urlsplit(url).scheme](url, task_id)
 
 
+def can_damage(url: str) -> bool:
+    """Whether records of the store can be made nonsense so."""
+    return urlsplit(url).scheme in _DAMAGE
+
+
 async def forget_deletions(url: str) -> None:
     """Make every deletion so long ago that repeats of its submit are no longer recognised."""
     await _FORGET[urlsplit(url).scheme](url)

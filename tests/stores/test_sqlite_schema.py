@@ -6,26 +6,31 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from conformance.kit import opened
 
 from andon.contract.outcomes import ChangeKind
 from andon.contract.queries import Query
 from andon.contract.requests import Change, ClaimRequest
 from andon.lifecycle.admission import admit
 from andon.lifecycle.apply import apply
-from andon.lifecycle.commands import Cancel
+from andon.lifecycle.commands import Cancel, Fail
 from andon.lifecycle.daily import day_of
 from andon.lifecycle.indexes import entry_of
 from andon.model.code import Code
+from andon.model.errors import StoreError
 from andon.model.fleet import Tallied
-from andon.model.task import Definition, Task
+from andon.model.headers import FLOW_TAG
+from andon.model.task import Definition, Task, TaskError
 from andon.model.words import State
 from andon.stores.kit.codec import encode, encode_event
 from andon.stores.kit.partitions import partition_of
-from andon.stores.sqlite import SqliteStore
+from andon.stores.sqlite import SqliteStore, connection
+from andon.stores.sqlite import store as store_module
 from andon.stores.sqlite.connection import APPLICATION_ID
 from andon.stores.sqlite.statements import schema
 
 NOW = 1_700_000_000_000
+FINAL = Fail(error=TaskError(message="no"), retryable=False)
 
 
 def _pending(task_id: str, **fields: Any) -> Task:
@@ -212,3 +217,64 @@ def test_a_file_that_lacks_a_later_index_is_given_it(
     assert runner.run(opened()) == ["b", "a"]
     with sqlite3.connect(path) as db:
         assert db.execute("PRAGMA user_version").fetchone() == version
+
+
+def _as_schema_4(path: Path) -> None:
+    """Take from a file what schema 5 brought."""
+    with sqlite3.connect(path) as db:
+        db.execute("DROP TABLE listed")
+        db.execute("PRAGMA user_version = 4")
+        db.execute("UPDATE meta SET value = 1 WHERE name = 'min_writer'")
+    db.close()
+
+
+def test_failures_and_flows_of_schema_4_are_found_by_name(
+    tmp_path: Path, runner: asyncio.Runner
+) -> None:
+    path = tmp_path / "andon.db"
+    url = f"sqlite:///{path}"
+
+    async def filled() -> None:
+        async with opened(url) as kit:
+            await kit.moved(await kit.active("failed", name="mine"), FINAL)
+            await kit.moved(await kit.active("other"), FINAL)
+            await kit.submit("flow:0", tags=(FLOW_TAG,), group="flow")
+            await kit.submit("flow:1", group="flow")
+
+    async def found() -> tuple[list[str], list[str]]:
+        async with opened(url) as kit:
+            failed = await kit.find_all(name="mine", states=(State.FAILED,))
+            return failed, await kit.find_all(tag=FLOW_TAG)
+
+    runner.run(filled())
+    _as_schema_4(path)
+    assert runner.run(found()) == (["failed"], ["flow:0"])
+
+
+def test_a_process_that_knows_no_lists_by_name_is_refused_by_its_next_write(
+    tmp_path: Path, runner: asyncio.Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has had the file open since before another process brought it to this schema."""
+    url = f"sqlite:///{tmp_path}/andon.db"
+
+    async def main() -> None:
+        older = SqliteStore(url)
+        await older.open()
+        await older.create([_pending("before")])
+        await older.close()
+        _as_schema_4(tmp_path / "andon.db")
+        with monkeypatch.context() as known:
+            known.setattr(connection, "SCHEMA_VERSION", 4)
+            known.setattr(connection, "WRITER_VERSION", 1)
+            known.setattr(store_module, "WRITER_VERSION", 1)
+            await older.open()
+        newer = SqliteStore(url)
+        await newer.open()
+        with monkeypatch.context() as known:
+            known.setattr(store_module, "WRITER_VERSION", 1)
+            with pytest.raises(StoreError, match="Upgrade and restart it"):
+                await older.create([_pending("after")])
+        await older.close()
+        await newer.close()
+
+    runner.run(main())

@@ -82,10 +82,12 @@ def refused(
 
 
 class Queue:
-    """The face as a client without signatures, for what the tests say most often."""
+    """The face as a client without signatures, for what the tests say most often, and one of its
+    task queues."""
 
-    def __init__(self, http: httpx.Client) -> None:
+    def __init__(self, http: httpx.Client, name: str = QUEUE) -> None:
         self.http = http
+        self.name = name  #: of the task queue
 
     def ask(self, method: str, path: str, body: Any = None, **options: Any) -> httpx.Response:
         """Send one request; `body` as JSON, if there is one."""
@@ -103,7 +105,7 @@ class Queue:
     def create(self, task_id: str = "", **fields: Any) -> str:
         """Create a task; its id."""
         task_id = task_id or slugid()
-        self.answer("PUT", f"/task/{task_id}", definition(**fields))
+        self.answer("PUT", f"/task/{task_id}", definition(**{"taskQueueId": self.name, **fields}))
         return task_id
 
     def status(self, task_id: str) -> dict[str, Any]:
@@ -118,10 +120,11 @@ class Queue:
         """Schedule, rerun or cancel a task; its status."""
         return self.answer("POST", f"/task/{task_id}/{act}")["status"]
 
-    def claim(self, tasks: int = 1, queue: str = QUEUE, **worker: Any) -> list[dict[str, Any]]:
-        """Claim tasks of a queue."""
+    def claim(self, tasks: int = 1, queue: str = "", **worker: Any) -> list[dict[str, Any]]:
+        """Claim tasks of a queue, by default its own."""
         body = {**WORKER, **worker, "tasks": tasks}
-        return self.answer("POST", f"/claim-work/{quote(queue, safe='')}", body)["tasks"]
+        path = f"/claim-work/{quote(queue or self.name, safe='')}"
+        return self.answer("POST", path, body)["tasks"]
 
     def report(self, task_id: str, run: int, how: str, body: Any = None) -> httpx.Response:
         """Report a run."""

@@ -1,6 +1,6 @@
 """`andon serve --taskcluster` in a process of its own, on any store."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -10,9 +10,23 @@ from ports import free_port
 from tests.remote.kit import ANDON, Process
 from tests.service.kit import PATIENCE, eventually
 
+from andon.engine.opening import open_store
+from andon.service.taskcluster.trust.registry import ClientRegistry
+
 from .kit import BASE
 
 APP = "from andon import Andon\n\napp = Andon()\n"
+
+
+async def new_client(store: str, name: str, scopes: Sequence[str]) -> dict[str, str]:
+    """The credentials of a new client of this store's service."""
+    opened = open_store(store)
+    await opened.open()
+    try:
+        token, _ = await ClientRegistry(opened).create(name, list(scopes))
+    finally:
+        await opened.close()
+    return {"clientId": name, "accessToken": token}
 
 
 class Served(NamedTuple):

@@ -181,12 +181,30 @@ def artifact(method: str, kind: str, scope: str, body: Any = None) -> Callable[[
     return made
 
 
+def of_worker(method: str, path: str, scope: str, body: Any = None) -> Callable[[Service], Request]:
+    """A request about a worker that has claimed, where QUEUE, PROV and TYPE are its own."""
+
+    def made(service: Service) -> Request:
+        queue = own_queue()
+        service.good("POST", f"/claim-work/{queue}", WORKER)
+        provisioner, _, worker_type = queue.partition("/")
+
+        def filled(text: str) -> str:
+            text = text.replace("QUEUE", queue).replace("PROV", provisioner)
+            return text.replace("TYPE", worker_type).replace("NAME", "us-east/i-0a1b")
+
+        return Request(method, filled(path), body, (filled(scope),))
+
+    return made
+
+
 LINK = {
     "storageType": "reference",
     "contentType": "text/plain",
     "expires": at(timedelta(hours=1)),
     "url": "https://example.org/log",
 }
+TYPE = "/provisioners/PROV/worker-types/TYPE"
 MAKE = "queue:create-artifact:TASK/0"
 COUNTS = ("queue:pending-count:proj/wt", "queue:claimed-count:proj/wt")
 NEEDING: dict[str, Callable[[Service], Request]] = {
@@ -236,6 +254,34 @@ NEEDING: dict[str, Callable[[Service], Request]] = {
     "getArtifact": artifact("GET", "RUN/artifacts/log", "queue:get-artifact:log"),
     "getLatestArtifact": artifact("GET", "artifacts/log", "queue:get-artifact:log"),
     "pendingTasks": plain("GET", "/pending/proj%2Fwt", COUNTS[0]),
+    "listPendingTasks": plain(
+        "GET", "/task-queues/proj%2Fwt/pending", "queue:pending-list:proj/wt"
+    ),
+    "listClaimedTasks": plain(
+        "GET", "/task-queues/proj%2Fwt/claimed", "queue:claimed-list:proj/wt"
+    ),
+    "listTaskQueues": plain("GET", "/task-queues", "queue:list-task-queues"),
+    "getTaskQueue": of_worker("GET", "/task-queues/QUEUE", "queue:get-task-queue:QUEUE"),
+    "listProvisioners": plain("GET", "/provisioners", "queue:list-provisioners"),
+    "getProvisioner": of_worker("GET", "/provisioners/PROV", "queue:get-provisioner:PROV"),
+    "listWorkerTypes": of_worker(
+        "GET", "/provisioners/PROV/worker-types", "queue:list-worker-types:PROV"
+    ),
+    "getWorkerType": of_worker("GET", TYPE, "queue:get-worker-type:QUEUE"),
+    "listWorkers": of_worker("GET", f"{TYPE}/workers", "queue:list-workers:QUEUE"),
+    "getWorker": of_worker("GET", f"{TYPE}/workers/NAME", "queue:get-worker:QUEUE/NAME"),
+    "quarantineWorker": of_worker(
+        "PUT",
+        f"{TYPE}/workers/NAME",
+        "queue:quarantine-worker:QUEUE/NAME",
+        {"quarantineUntil": at(timedelta(hours=1))},
+    ),
+    "declareWorker": of_worker(
+        "PUT",
+        f"{TYPE}/NAME",
+        "queue:declare-worker:QUEUE/NAME#expires",
+        {"expires": at(timedelta(hours=1))},
+    ),
 }
 
 GOOD = {"finishArtifact": 400, "getArtifact": 303, "getLatestArtifact": 303}

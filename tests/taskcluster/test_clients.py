@@ -12,12 +12,9 @@ import pytest
 from conftest import shared_stores
 from servers import Servers
 
-from andon.engine.opening import open_store
-from andon.service.taskcluster.trust.registry import ClientRegistry
-
 from .environments import node_with, python_with, run_script
 from .kit import HOUR, Queue, at, own_queue, slugid
-from .serving import Served, serving_on
+from .serving import Served, new_client, serving_on
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -42,17 +39,7 @@ def store(store_kind: str, servers: Servers, tmp_path_factory: pytest.TempPathFa
 @pytest.fixture(scope="module")
 def credentials(store: str) -> dict[str, str]:
     """A client that may do everything."""
-
-    async def make() -> str:
-        opened = open_store(store)
-        await opened.open()
-        try:
-            token, _ = await ClientRegistry(opened).create("tests/root", ["*"])
-        finally:
-            await opened.close()
-        return token
-
-    return {"clientId": "tests/root", "accessToken": asyncio.run(make())}
+    return asyncio.run(new_client(store, "tests/root", ["*"]))
 
 
 WAIT = ("--claim-wait", "200ms")
@@ -129,6 +116,35 @@ def check_python(told: dict[str, Any], said: dict[str, Any]) -> None:
     assert said["exception again"] == "pending"
     assert said["lost"] == [409, "RequestConflict", "reclaimTask"]
     assert said["failed"] == "failed"
+    check_workers(told, said)
+
+
+def check_workers(told: dict[str, Any], said: dict[str, Any]) -> None:
+    """What is known once one worker has claimed and another was declared."""
+    a, b, c, _, _ = told["ids"]
+    provisioner, _, worker_type = told["queue"].partition("/")
+    later = told["times"]["deadline"]
+    assert said["recent"] == [
+        {"taskId": one, "runId": run} for one, run in ((a, 0), (c, 0), (c, 2))
+    ]
+    assert (said["declared"]["workerId"], said["declared"]["recentTasks"]) == ("w-2", [])
+    assert [row["workerId"] for row in said["listed"]] == ["w-1", "w-2"]
+    assert said["listed"][0]["latestTask"] == {"taskId": c, "runId": 2}
+    assert said["quarantined"] == [later, "odd"]
+    assert [row["workerId"] for row in said["in quarantine"]["workers"]] == ["w-1"]
+    assert [row["workerId"] for row in said["free"]["workers"]] == ["w-2"]
+    assert said["no worker"] == [404, "ResourceNotFound", "getWorker"]
+    assert said["no quarantine"] == [404, "ResourceNotFound", "quarantineWorker"]
+    assert said["bad worker"] == [400, "InvalidRequestArguments", "getWorker"]
+    assert said["held"] == [[b, 0]]
+    assert said["nothing"] == {"tasks": []}
+    assert said["running"] == [[b, "w-2"]]
+    assert said["queue"] in said["queues"]
+    assert said["provisioner"] in said["provisioners"]
+    assert said["worker type"] in said["worker types"]
+    assert said["worker type"]["taskQueueId"] == said["queue"]["taskQueueId"] == told["queue"]
+    assert said["worker type"]["workerType"] == worker_type
+    assert said["provisioner"]["provisionerId"] == provisioner
 
 
 @pytest.mark.parametrize("mode", ["sync", "async"])

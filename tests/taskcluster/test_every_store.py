@@ -13,7 +13,8 @@ from tests.service.kit import serving
 from andon import Andon
 from andon.service.taskcluster.settings import TaskclusterSettings
 
-from .kit import Queue, at, definition, refused, slugid
+from .kit import HOUR, Queue, at, definition, own_queue, refused, slugid
+from .test_lists import pages
 
 MOST = {"nats": 500_000}
 """Bytes of a document where the store itself takes less: half of a message, so that what the moves
@@ -40,12 +41,13 @@ def http(
 
 @pytest.fixture
 def queue(http: httpx.Client) -> Queue:
-    return Queue(http)
+    return Queue(http, own_queue())
 
 
 def test_the_largest_document_lives_through_every_move(queue: Queue, store_kind: str):
     most = min(TaskclusterSettings().max_document, MOST.get(store_kind, 10**9))
-    task_id, sent = slugid(), definition(retries=49, payload={"x": ""})
+    task_id = slugid()
+    sent = definition(taskQueueId=queue.name, retries=49, payload={"x": ""})
     sent["payload"]["x"] = "y" * (most - 1_000)
     queue.answer("PUT", f"/task/{task_id}", sent)
     assert queue.answer("PUT", f"/task/{task_id}", sent)["status"]["state"] == "pending"
@@ -86,12 +88,13 @@ def test_a_group_with_dependencies_goes_from_its_first_task_to_its_last(queue: Q
             assert set(claim["task"]["dependencies"]) <= done
             assert queue.report(task_id, 0, "completed").status_code == 200
         rows = queue.answer("GET", f"/task-group/{group}/list", params={"limit": 1000})["tasks"]
-        assert [row["status"]["taskId"] for row in rows] == ids
+        assert sorted(row["status"]["taskId"] for row in rows) == sorted(ids)
         done = {r["status"]["taskId"] for r in rows if r["status"]["state"] == "completed"}
 
 
 def test_the_same_task_by_many_at_once_is_created_once(queue: Queue):
-    task_id, sent = slugid(), definition(deadline=at(timedelta(hours=2)))
+    task_id = slugid()
+    sent = definition(taskQueueId=queue.name, deadline=at(timedelta(hours=2)))
     with ThreadPoolExecutor(8) as threads:
         answers = list(threads.map(lambda _: queue.ask("PUT", f"/task/{task_id}", sent), range(16)))
     assert {answer.status_code for answer in answers} == {200}
@@ -114,3 +117,26 @@ def test_a_cancel_and_a_report_at_once_leave_one_end(queue: Queue):
             else:
                 refused(reported, 409, "RequestConflict", "reportCompleted")
                 assert run["reasonResolved"] == "canceled"
+
+
+def test_workers_are_known_by_their_claims_and_kept_from_them(queue: Queue):
+    of = own_queue()
+    provisioner, _, worker_type = of.partition("/")
+    workers = f"/provisioners/{provisioner}/worker-types/{worker_type}/workers"
+    ids = [queue.create(taskQueueId=of) for _ in range(3)]
+    for number in range(2):
+        queue.claim(queue=of, workerId=f"w{number}")
+    held = queue.answer("PUT", f"{workers}/us-east/w0", {"quarantineUntil": at(HOUR)})
+    assert len(held["recentTasks"]) == 1
+    found = pages(queue, f"GET {workers}", "workers", 1)
+    assert [row["workerId"] for [row] in found] == ["w0", "w1"]
+    for said, expected in (("true", ["w0"]), ("false", ["w1"])):
+        rows = queue.answer("GET", workers, params={"quarantined": said})["workers"]
+        assert [row["workerId"] for row in rows] == expected
+    claimed = pages(queue, f"GET /task-queues/{of}/claimed", "tasks", 1)
+    [pending] = queue.answer("GET", f"/task-queues/{of}/pending")["tasks"]
+    assert {pending["taskId"], *(row["taskId"] for [row] in claimed)} == set(ids)
+    assert queue.answer("GET", f"/task-queues/{of}")["taskQueueId"] == of
+    assert provisioner in [
+        one["provisionerId"] for one in queue.answer("GET", "/provisioners")["provisioners"]
+    ]

@@ -59,6 +59,19 @@ def queued(queue: Queue) -> dict[str, str]:
     return {"taskQueueId": quote(own_queue(), safe="")}
 
 
+def known(queue: Queue) -> dict[str, str]:
+    """A worker that has claimed, of a queue of its own."""
+    of_its_own = own_queue()
+    assert queue.claim(queue=of_its_own) == []
+    provisioner, _, worker_type = of_its_own.partition("/")
+    return {
+        "taskQueueId": quote(of_its_own, safe=""),
+        "provisionerId": provisioner,
+        "workerType": worker_type,
+        **WORKER,
+    }
+
+
 S3 = {"storageType": "s3", "contentType": "text/plain", "expires": at(HOUR)}
 UPLOAD = slugid()
 RUNNING: list[Running] = []
@@ -131,6 +144,18 @@ EXAMPLES: dict[str, Example] = {
     "taskQueueCounts": Example(queued),
     "taskQueueCountsBatch": Example(nothing, {"taskQueueIds": [QUEUE]}),
     "pendingTasks": Example(queued),
+    "listPendingTasks": Example(queued),
+    "listClaimedTasks": Example(queued),
+    "listTaskQueues": Example(nothing),
+    "getTaskQueue": Example(known),
+    "listProvisioners": Example(nothing),
+    "getProvisioner": Example(known),
+    "listWorkerTypes": Example(known),
+    "getWorkerType": Example(known),
+    "listWorkers": Example(known),
+    "getWorker": Example(known),
+    "quarantineWorker": Example(known, {"quarantineUntil": at(HOUR), "quarantineInfo": "odd"}),
+    "declareWorker": Example(known, {"expires": at(HOUR)}),
 }
 
 
@@ -209,6 +234,13 @@ def test_a_queue_may_be_typed_as_two_segments(asking: Asking, name: str):
     assert asking().json() == plain.json()
 
 
+def test_what_could_be_a_queue_typed_as_two_segments_is_one(queue: Queue):
+    for tail in ("counts", "pending", "claimed"):
+        error = refused(queue.ask("GET", f"/task-queues/proj/{tail}"), 404, "ResourceNotFound")
+        assert error["requestInfo"]["method"] == "getTaskQueue"
+        assert error["requestInfo"]["params"] == {"taskQueueId": f"proj/{tail}"}
+
+
 @every_route
 def test_another_method_is_told_that_there_is_nothing(asking: Asking, name: str):
     path = path_of(asking.route, asking.params)
@@ -222,7 +254,11 @@ BAD = {
     "taskGroupId": ("x", slugid()[:-1]),
     "runId": ("-1", "x", "1.0", "9" * 30, "%20"),
     "name": ("%00", "%ff", "a%0Ab", "x" * 1_025, "%E2%82%AC"),
-    "taskQueueId": ("proj", "proj%2FWT", "proj%2Fwt%2Fmore", "a%20b%2Fwt", "p" * 39 + "%2Fwt"),
+    "taskQueueId": ("proj%2F", "proj%2FWT", "proj%2Fwt%2Fmore", "a%20b%2Fwt", "p" * 39 + "%2Fwt"),
+    "provisionerId": ("%00", "a%20b", "p" * 39, "%E2%82%AC", "a%2Fb"),
+    "workerType": ("WT", "1", "a-", "a" * 39, "%ff"),
+    "workerGroup": ("%00", "a%2Fb", "g" * 39, "%E2%82%AC"),
+    "workerId": ("%00", "a%2Fb", "w" * 39, "a.b"),
 }
 
 

@@ -1,18 +1,16 @@
 """Flows drawn: as a tree for people, as Mermaid and Graphviz for pages."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from andon.cli.output import STYLES, Word
+from andon.dashboard.views.tree import Branch, tree_of
 from andon.model.cleaning import clean_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from andon.lifecycle.flows import FlowDocument, FlowNode
-
-_DEEPEST = 12
-"""How far a tree is indented; what lies deeper stands in one column."""
 
 _BAR = 30
 _MOST_FAILURES = 3
@@ -23,25 +21,15 @@ def lines(flow: "FlowDocument") -> Iterator[list[Word]]:
     """The flow as lines of a tree, each of words: its head, then its nodes, each below the last of
     those that it waits for."""
     yield list(_head(flow))
-    below: dict[int, list[int]] = {}
-    for place, node in enumerate(flow.nodes):
-        below.setdefault(max(node.after, default=-1), []).append(place)
-    waiting = [(place, "", place == below[-1][-1]) for place in reversed(below.get(-1, []))]
-    while waiting:
-        place, indent, is_last = waiting.pop()
-        node = flow.nodes[place]
-        yield [Word(f"{indent}{'└─' if is_last else '├─'} ", "dim"), *_node(flow.nodes, node)]
-        inner = indent + ("   " if is_last else "│  ")
-        for failure in node.stuck[:_MOST_FAILURES]:
+    for branch in tree_of(flow.nodes):
+        yield [Word(branch.before, "dim"), *_node(branch)]
+        for failure in branch.node.stuck[:_MOST_FAILURES]:
             said = clean_line(failure.message[:400])[:200] or failure.reason
             yield [
-                Word(f"{inner}   ", "dim"),
+                Word(f"{branch.below}   ", "dim"),
                 Word(f"{failure.id} {failure.state}", STYLES.get(failure.state, "")),
                 Word(f": {said}" if said else ""),
             ]
-        deeper = inner if len(inner) <= 3 * _DEEPEST else indent
-        under = below.get(place, [])
-        waiting += [(one, deeper, one == under[-1]) for one in reversed(under)]
 
 
 def _head(flow: "FlowDocument") -> Iterator[Word]:
@@ -57,7 +45,8 @@ def _head(flow: "FlowDocument") -> Iterator[Word]:
         yield Word(" (it has more tasks than are read)", "dim")
 
 
-def _node(nodes: "Sequence[FlowNode]", node: "FlowNode") -> Iterator[Word]:
+def _node(branch: Branch) -> Iterator[Word]:
+    node = branch.node
     yield Word(clean_line(node.name), "bold")
     if node.count > 1:
         yield Word(f" x {node.count:,}")
@@ -69,9 +58,8 @@ def _node(nodes: "Sequence[FlowNode]", node: "FlowNode") -> Iterator[Word]:
         yield Word(f"  {node.progress} %")
     if node.needs is not None:
         yield Word(f"  {_needed(node.needs)}", "dim")
-    others = node.after[:-1]
-    if others:
-        named = ", ".join(clean_line(nodes[place].name) for place in others)
+    if branch.others:
+        named = ", ".join(map(clean_line, branch.others))
         yield Word(f"  (also after {named})", "dim")
 
 

@@ -15,14 +15,11 @@ from andon.model.errors import ConfigurationError
 from andon.model.fleet import WorkerInfo
 from andon.model.headers import SIGNATURE_HEADER
 from andon.model.wording import plural
-from andon.model.words import State
+from andon.model.words import UNFINISHED, State, in_order
 
 if TYPE_CHECKING:
     from andon.client.app import Andon
     from andon.engine.base import Engine
-
-LIVE = (State.PENDING, State.SCHEDULED, State.RETRY, State.BLOCKED, State.ACTIVE)
-"""States of tasks that run, or will; each is looked at apart, so that none hides another."""
 
 MOST_LOOKED = 5_000
 """Tasks of one state that are looked at, the oldest first."""
@@ -50,7 +47,7 @@ class Live(msgspec.Struct):
 async def read_live(engine: "Engine") -> Live:
     """Look at the live tasks."""
     live = Live()
-    for state in LIVE:
+    for state in in_order(UNFINISHED):  # each apart, so that none hides another
         query, looked = Query(states=(state,), limit=_PAGE), 0
         while True:
             page = await engine.find(query)

@@ -11,7 +11,7 @@ from andon.cli.people import somebody_there
 from andon.cli.queue_history import history
 from andon.cli.session import Session, common, fail
 from andon.cli.values import COUNT_OR_NONE, RATE_OR_NONE, cleared
-from andon.engine.emptying import ENDED, WAITING, delete_queue, purge_queue
+from andon.engine.emptying import ENDED, delete_queue, emptied_of, purge_queue
 from andon.engine.filtering import check_queue
 from andon.engine.fleet import counts_in, known_queues, queue_document
 from andon.lifecycle.waiting import Why, spoken
@@ -178,7 +178,7 @@ async def purge(session: Session, *, names: tuple[str, ...], force: bool, yes: b
     The queues stay, their settings too, and what has ended or is running.
     """
     async with session.engine() as engine:
-        states = {*WAITING, State.ACTIVE} if force else {*WAITING}
+        states = emptied_of(force=force)
         found = await _found(engine, names)
         for name, counts in found:
             doomed = sum(number for state, number in counts.items() if State(state) in states)

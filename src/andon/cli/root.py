@@ -42,7 +42,8 @@ COMMANDS = {
     "workers": Entry(
         "andon.cli.workers:workers", "List workers, and quarantine those of other systems.", _FLEET
     ),
-    "top": Entry("andon.cli.top:top", "Watch queues and workers live.", _FLEET),
+    "alerts": Entry("andon.cli.alerts:alerts", "List, make, test and apply alert rules.", _FLEET),
+    "top": Entry("andon.cli.top:top", "Watch and steer tasks, queues and workers live.", _FLEET),
     "audit": Entry(
         "andon.cli.audit:audit",
         "List what was done by hand, the newest first, and by whom.",

@@ -69,7 +69,7 @@ async def list_tasks(
 ) -> None:
     """List tasks, the newest first; those that wait for a time, the soonest first.
 
-    With --state scheduled or retry (and no --key or --group) tasks come by due time.
+    With --state scheduled or retry (and no --key, --group or --tag) tasks come by due time.
 
     Where there are more than --limit, what to give as --cursor for the next page is printed to
     stderr.

@@ -1,37 +1,15 @@
 """What may be typed for an option: durations, moments, priorities, rates."""
 
-import math
-import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 
+from andon.model.durations import seconds_of
 from andon.model.rates import rate_of
 
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def seconds_of(text: str) -> float:
-    """`90`, `30s`, `1h30m`, `2d` in seconds. Raises `ValueError` saying what is wrong."""
-    try:
-        seconds = float(text)
-    except ValueError:
-        if text.startswith("-") and _PART.match(text[1:]):
-            raise ValueError("A duration must not be negative.") from None
-        if not text or _PART.sub("", text):
-            raise ValueError(
-                f"{text!r} is no duration; write seconds, or 30s, 5m, 1h30m, 2d."
-            ) from None
-        seconds = sum(float(n) * _SECONDS[unit] for n, unit in _PART.findall(text))
-    if seconds < 0:
-        raise ValueError("A duration must not be negative.")
-    if not math.isfinite(seconds):
-        raise ValueError(f"{text!r} is no duration.")
-    return seconds
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,11 +23,10 @@ from andon.client.function import TaskFunction
 from andon.client.unawaited import awaited, awaited_as
 from andon.contract.queries import Query
 from andon.engine.base import Submission
-from andon.engine.flows import FLOW_TAG
 from andon.lifecycle.fan_out import run_header
 from andon.lifecycle.flows import MOST_MEMBERS, About, about_of, circle_in
 from andon.model.errors import FlowConflict, InvalidSubmission, SubmissionsRefused, TaskConflict
-from andon.model.headers import FLOW_HEADER
+from andon.model.headers import FLOW_HEADER, FLOW_TAG
 
 if TYPE_CHECKING:
     from andon.client.submitting import Submitting

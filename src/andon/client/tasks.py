@@ -80,8 +80,8 @@ class Tasks:
         **filters: Unpack[TaskFilters],
     ) -> "list[TaskView]":
         """Up to `limit` tasks that fit, the newest first. If `newest_first` is not given, those
-        that wait for a time (`state="scheduled"` or `"retry"`, without a key or group) come by due
-        time, the soonest first; False is the order in which they were created.
+        that wait for a time (`state="scheduled"` or `"retry"`, without a key, group or tag) come by
+        due time, the soonest first; False is the order in which they were created.
 
         Raises `ConfigurationError` for a state that there is none of.
 

@@ -12,6 +12,9 @@ MAX_PAYLOAD = 256 * 1024
 SCAN_BUDGET = 2_000
 """Most index entries one call looks at to find what it may return."""
 
+MOST_SORTED = 10_000
+"""Most ids that begin alike which one call sorts; where more do, it looks along another order."""
+
 T = TypeVar("T")
 
 

@@ -2,9 +2,10 @@
 
 from andon.contract.queries import Query
 from andon.lifecycle.apply import is_dead_letter
+from andon.lifecycle.indexes import failures_of, tagged
 from andon.model.errors import ConfigurationError
 from andon.model.task import Task
-from andon.model.words import WAITS_FOR_TIME, State
+from andon.model.words import DEAD_LETTER_STATES, WAITS_FOR_TIME, State
 
 DUE = "d"
 """How a cursor among due times begins, so that it is not taken for one among times of creation."""
@@ -32,10 +33,26 @@ def has_due_order(query: Query) -> bool:
         and all(state in WAITS_FOR_TIME for state in query.states)
         and query.key is None
         and query.group is None
+        and query.tag is None
         and query.worker is None
         and query.id_prefix is None
         and not query.dead_letters
     )
+
+
+def lists_asked(query: Query) -> tuple[str, ...]:
+    """The lists by name (`lifecycle.indexes.lists_of`) that hold all that a query asks for; empty
+    if there are none, or if it names something that has an index of its own."""
+    if query.due_first or query.worker is not None or query.id_prefix is not None:
+        return ()
+    if query.key is not None or query.group is not None:
+        return ()
+    if query.tag is not None:
+        return (tagged(query.tag),)
+    states = query.states or (tuple(DEAD_LETTER_STATES) if query.dead_letters else ())
+    if query.name is None or not states or not DEAD_LETTER_STATES.issuperset(states):
+        return ()
+    return tuple(failures_of(state, query.name) for state in dict.fromkeys(states))
 
 
 def due_states(query: Query) -> tuple[State, ...]:

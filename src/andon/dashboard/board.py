@@ -13,11 +13,13 @@ import msgspec
 
 from andon.dashboard.access import Gate, LocalOnly, Visitor
 from andon.dashboard.acts import Acts
+from andon.dashboard.answers import Shown
 from andon.dashboard.assets import answer_asset
 from andon.dashboard.downloads import Download, send_download
-from andon.dashboard.live import AWAY, MOST_TOPICS, Live, Stream
+from andon.dashboard.live import MOST_TOPICS, Live, Stream
 from andon.dashboard.pages import frame as frames
 from andon.dashboard.pages import messages
+from andon.dashboard.patience import AWAY
 from andon.dashboard.reading import Reader
 from andon.dashboard.requests import (
     TEXT,
@@ -30,7 +32,7 @@ from andon.dashboard.requests import (
     send_answer,
 )
 from andon.dashboard.sessions import Session
-from andon.dashboard.showing import Asked, Pages, Shown
+from andon.dashboard.showing import Asked, Pages
 from andon.dashboard.sources import source_of
 from andon.dashboard.views.bodies import Redaction
 from andon.engine.actor import acting_as
@@ -92,7 +94,7 @@ class Board:
         self._reader = Reader(engine, Redaction(hide), location)
         self._bulk = self._reader.bulk
         self._pages = Pages(self._reader, self._bulk, tokens)
-        self._acts = Acts(self._reader, self._bulk, tokens)
+        self._acts = Acts(self._reader, tokens)
         self.live = Live(self._reader)  #: its streams
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:

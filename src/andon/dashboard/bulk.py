@@ -87,6 +87,11 @@ class Bulk:
         """One that was begun here; None if there is none (any more)."""
         return self._jobs.get(job_id)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether any is under way."""
+        return bool(self._running)
+
     def stop(self) -> None:
         """Do nothing more: the process is about to stop."""
         for task in self._running:

@@ -15,6 +15,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from andon.dashboard.patience import AWAY, until_next
 from andon.dashboard.requests import Refused
 from andon.model.errors import AndonError
 
@@ -35,9 +36,6 @@ anew."""
 SEND_S = 30.0
 """A viewer that has taken nothing for so long is gone."""
 
-_LONGEST_WAIT_S = 5.0
-"""Between two tries to read what cannot be read."""
-
 _HEADERS = [
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-store"),
@@ -45,8 +43,6 @@ _HEADERS = [
 ]
 _LINE_ENDS = re.compile("\r\n|\r|\n")
 _ID = re.compile(r'^<[a-z0-9-]+[^>]*? id="([^"]+)"')
-
-AWAY = "The store does not answer. What you see is as it was; it goes on by itself."
 
 
 class _Drawn(NamedTuple):
@@ -177,7 +173,7 @@ class Live:
                     log.exception("The board cannot show %s", topic)
             for viewer in shown.viewers:
                 viewer.wake()
-            await asyncio.sleep(min(_LONGEST_WAIT_S, shown.source.every * (1 + failures)))
+            await asyncio.sleep(until_next(shown.source.every, failures))
 
     def _draw(self, shown: _Shown, place: "Place") -> None:
         drawn = shown.drawn.setdefault(place, {})

@@ -13,6 +13,7 @@ from andon.dashboard.views.minutes import Minutes, minutes_of
 from andon.dashboard.views.rates import Sampler
 from andon.engine.fleet import known_queues
 from andon.lifecycle.minutes import MOST_MINUTES
+from andon.model.errors import AccessError
 from andon.model.fleet import QueueConfig, QueueStats, WorkerInfo
 from andon.model.minutes import MinuteHistory
 
@@ -121,19 +122,29 @@ class Reader:
 
     async def overview(self) -> "Overview":
         """All that the first page shows of, whoever looks."""
-        rows, workers, waits = await asyncio.gather(self.queues(), self.workers(), self.waits())
+        rows, workers, waits = await asyncio.gather(
+            self.queues(), _unless_refused(self.workers()), _unless_refused(self.waits())
+        )
         return Overview((await self.engine()).now(), rows, workers, waits, self.sampler)
 
 
+async def _unless_refused(reading: Awaitable[T]) -> T | None:
+    """What is read; None where the service that is asked does not let its caller see it."""
+    try:
+        return await reading
+    except AccessError:
+        return None
+
+
 class Overview:
-    """Queues, workers and waits as they were read."""
+    """Queues, workers and waits as they were read; None: not the reader's to see."""
 
     def __init__(
         self,
         now: int,
         rows: Sequence[tuple[QueueConfig, QueueStats]],
-        workers: Sequence[WorkerInfo],
-        waits: "Sequence[KindWait]",
+        workers: Sequence[WorkerInfo] | None,
+        waits: "Sequence[KindWait] | None",
         sampler: Sampler,
     ) -> None:
         self.now = now
@@ -149,7 +160,7 @@ class Overview:
         return andon_of(
             seen,
             self.workers if visitor.may("workers:read") else None,
-            [wait for wait in self.waits if wait.queue in names],
+            [wait for wait in self.waits or () if wait.queue in names],
             now=self.now,
             rates=self._sampler.rates,
             line=self._sampler.line,

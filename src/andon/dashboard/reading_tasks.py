@@ -46,10 +46,10 @@ async def task_list(
         need_to_read(visitor, asked.queue)
     engine = await reader.engine()
 
-    def keep(task: Task) -> bool:
-        return bool(asked.states) or task.state is not State.RECURRING
-
-    page = await within(full_page(engine, asked.query(), keep=keep, goes_on=_for_a_moment()))
+    keep = None if asked.states else _is_no_schedule
+    page = await within(
+        full_page(engine, asked.query(), keep=keep, goes_on=_for_a_moment(), keeps_most=True)
+    )
     return TaskList(
         asked=asked,
         rows=rows_of(page.tasks, engine.now()),
@@ -57,6 +57,10 @@ async def task_list(
         now=engine.now(),
         total=total_of(asked, await reader.queues()),
     )
+
+
+def _is_no_schedule(task: Task) -> bool:
+    return task.state is not State.RECURRING
 
 
 def need_to_read(visitor: "Visitor", queue: str) -> None:

@@ -16,6 +16,7 @@ from andon.dashboard.pages import schedules as schedules_page
 from andon.dashboard.pages import task as one_task
 from andon.dashboard.pages import tasks as tasks_page
 from andon.dashboard.pages import workers as workers_page
+from andon.dashboard.patience import EVERY
 from andon.dashboard.reading_fleet import flow, schedules, seen_by, workers
 from andon.dashboard.reading_letters import letters
 from andon.dashboard.reading_tasks import LogTail, task_list, task_page
@@ -68,6 +69,8 @@ class Source:
 class AndonSource(Source):
     """The first page."""
 
+    every = EVERY["andon"]
+
     def is_for(self, visitor: "Visitor") -> bool:
         return visitor.may_some("queues:read:")
 
@@ -81,7 +84,7 @@ class AndonSource(Source):
 class HistorySource(Source):
     """The last hour and day, of one queue or of all that a visitor may see."""
 
-    every = 15.0
+    every = EVERY["history"]
 
     def __init__(self, rest: str) -> None:
         super().__init__(rest)
@@ -100,7 +103,7 @@ class HistorySource(Source):
 class StoreSource(Source):
     """Nothing but whether the store answers: for pages that could not be made."""
 
-    every = 1.0
+    every = EVERY["store"]
 
     def is_for(self, visitor: "Visitor") -> bool:
         return True
@@ -115,7 +118,7 @@ class StoreSource(Source):
 class TasksSource(Source):
     """The first page of a list of tasks. What stands in its topic is the query of the list."""
 
-    every = 2.0
+    every = EVERY["tasks"]
 
     def __init__(self, rest: str) -> None:
         super().__init__(rest)
@@ -133,6 +136,8 @@ class TasksSource(Source):
 
 class TaskSource(Source):
     """One task: its id, then the profile under which it is shown."""
+
+    every = EVERY["task"]
 
     def __init__(self, rest: str) -> None:
         super().__init__(rest)
@@ -153,7 +158,7 @@ class TaskSource(Source):
 class LogSource(Source):
     """The log of one task: its id, then the number of the run; without, of the newest."""
 
-    every = 1.0
+    every = EVERY["log"]
 
     def __init__(self, rest: str) -> None:
         super().__init__(rest)
@@ -174,7 +179,7 @@ class LogSource(Source):
 class LettersSource(Source):
     """Dead letters by cause, of one queue or of all."""
 
-    every = 3.0
+    every = EVERY["letters"]
 
     def __init__(self, rest: str) -> None:
         super().__init__(rest)
@@ -193,6 +198,8 @@ class LettersSource(Source):
 class BulkSource(Source):
     """An act on many, as far as it is."""
 
+    every = EVERY["bulk"]
+
     def is_for(self, visitor: "Visitor") -> bool:
         return True  # whoever knows its name began it, or was told
 
@@ -205,6 +212,8 @@ class BulkSource(Source):
 
 class QueueSource(Source):
     """One queue."""
+
+    every = EVERY["queue"]
 
     def __init__(self, rest: str) -> None:
         super().__init__(rest)
@@ -225,7 +234,7 @@ class QueueSource(Source):
 class WorkersSource(Source):
     """Workers."""
 
-    every = 2.0
+    every = EVERY["workers"]
 
     def is_for(self, visitor: "Visitor") -> bool:
         return visitor.may("workers:read")
@@ -240,7 +249,7 @@ class WorkersSource(Source):
 class SchedulesSource(Source):
     """The first page of schedules."""
 
-    every = 2.0
+    every = EVERY["schedules"]
 
     def is_for(self, visitor: "Visitor") -> bool:
         return visitor.may_some("tasks:read:")
@@ -262,7 +271,7 @@ class SchedulesSource(Source):
 class FlowSource(Source):
     """One flow."""
 
-    every = 2.0
+    every = EVERY["flow"]
 
     def is_for(self, visitor: "Visitor") -> bool:
         return visitor.may("tasks:read:*")

@@ -4,13 +4,13 @@ import time
 from typing import TYPE_CHECKING, TextIO
 
 from andon.demo.view import View
-from andon.model.words import TERMINAL, State
+from andon.model.words import TERMINAL, UNFINISHED, in_order
 
 if TYPE_CHECKING:
     from andon.demo.tally import Failure
 
 _EVERY_S = 1.0
-_WAITING = (State.BLOCKED, State.SCHEDULED, State.PENDING, State.RETRY, State.ACTIVE)
+_SHOWN = (*in_order(UNFINISHED), *in_order(TERMINAL))
 
 
 class Lines:
@@ -60,8 +60,7 @@ def _line(view: View) -> str:
         return f"waiting for the first look at {view.place.folder}"
     counts = view.counts(view.place.names.flow(number))
     parts = [f"flow {number}: {view.ended(number)}/{view.total(number)} done"]
-    shown = (*_WAITING, *(state for state in State if state in TERMINAL))
-    parts += [f"{state.value} {counts[state]}" for state in shown if counts[state]]
+    parts += [f"{state.value} {counts[state]}" for state in _SHOWN if counts[state]]
     if view.tally.lost:
         parts.append(f"lost {len(view.tally.lost)}, recovered {view.tally.recovered}")
     parts.append(f"{view.tally.rate(view.now):.0f}/s")

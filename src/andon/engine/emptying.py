@@ -17,12 +17,14 @@ from andon.engine.fleet import counts_in
 from andon.lifecycle.commands import Delete
 from andon.model.errors import QueueNotEmpty
 from andon.model.fleet import QueueStats
-from andon.model.words import OVER, State
+from andon.model.words import OVER, UNFINISHED, WAITING, State, in_order
 
-WAITING = (State.BLOCKED, State.SCHEDULED, State.PENDING, State.RETRY)
-"""States of tasks that nobody runs yet, or now."""
+ENDED = in_order(OVER)
 
-ENDED = tuple(state for state in State if state in OVER)
+
+def emptied_of(*, force: bool) -> tuple[State, ...]:
+    """The states of the tasks that a queue loses when it is purged."""
+    return in_order(UNFINISHED if force else WAITING)
 
 
 class Emptied(msgspec.Struct, frozen=True):
@@ -45,8 +47,8 @@ async def purge_queue(
     Raises `ConfigurationError` for a queue that is not known.
     """
     await check_queue(engine, name)
-    states = (*WAITING, State.ACTIVE) if force else WAITING
-    return await _remove(engine, Query(queue=name, states=states), force=force, most=most)
+    query = Query(queue=name, states=emptied_of(force=force))
+    return await _remove(engine, query, force=force, most=most)
 
 
 async def delete_queue(

@@ -27,17 +27,14 @@ from andon.lifecycle.flows import (
     tree,
 )
 from andon.model.errors import FlowNotFound
+from andon.model.headers import FLOW_TAG
 from andon.model.task import Task, TaskEvent
 from andon.model.words import OVER, State
 
 _PAGE = 200
 _EVENTS = 500
 _MOST_PAGES = 20
-"""Pages that are looked at for flows; a store ends a page when it has looked at about a thousand
-tasks."""
-
-FLOW_TAG = "andon-flow"
-"""The tag of the first task of each flow, by which flows are listed."""
+"""Pages that are looked at for flows, each of them the first tasks of some."""
 
 
 class Reads(Protocol):
@@ -163,7 +160,7 @@ async def members_of(engine: Reads, flow_id: str) -> AsyncIterator[Task]:
 
 
 async def list_flows(engine: Reads, *, limit: int) -> list[FlowSummary]:
-    """The newest flows. Few pages are looked at: of a store with many tasks, its newest."""
+    """The newest flows, by the list of their first tasks that every store keeps."""
     found: list[FlowSummary] = []
     query = Query(tag=FLOW_TAG, newest_first=True, limit=min(limit, _PAGE))
     for _ in range(_MOST_PAGES):

@@ -20,6 +20,8 @@ from andon.contract.requests import ClaimRequest, Renewal
 from andon.contract.store import ParksClaims, Store
 from andon.contract.topics import CONFIG_TOPIC, Listener
 from andon.engine.actor import ACTOR
+from andon.engine.alert_looks import AlertLooks
+from andon.engine.alerts import Alerts
 from andon.engine.artifacts import Keeping
 from andon.engine.audit import Audit
 from andon.engine.base import Acted, Joinable, Submission, Submitted
@@ -179,6 +181,9 @@ class LocalEngine:
         self._watching = Watching(store, jitter, poll_s=poll_s)
         self._keeping = Keeping(store, store.url, artifacts, poll_s=poll_s)
         self.rollups = Rollups(store, jitter, poll_s=poll_s)
+        self.alerts = Alerts(store, self.audit, self.submit)
+        self.alert_looks = AlertLooks(store, self.alerts, self.rollups, jitter, poll_s=poll_s)
+        self.alerts.previewing_by(self.alert_looks.preview)
         limit = dead_letter_limit
         if limit is None:
             limit = self.book.profile.dead_letter_limit
@@ -189,7 +194,11 @@ class LocalEngine:
             random=jitter,
             dead_letter_limit=limit,
             pay=self._debts.pay_due,
-            also=(lambda: self._keeping.keep_swept(jitter), self.rollups.keep),
+            also=(
+                lambda: self._keeping.keep_swept(jitter),
+                self.rollups.keep,
+                self.alert_looks.keep,
+            ),
             sweep=(self._groups.sweep, self.registry.sweep),
             poll_s=poll_s,
         )
@@ -522,6 +531,7 @@ class LocalEngine:
         await self.store.put_worker(info)
 
     async def remove_worker(self, worker: str) -> None:
+        await self.alerts.left(worker)
         await self.store.remove_worker(worker)
 
     async def partitions(self) -> int:

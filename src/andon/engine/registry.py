@@ -18,7 +18,13 @@ from andon.contract.requests import ClaimRequest
 from andon.contract.store import Store
 from andon.engine.reading import check_page
 from andon.lifecycle.admission import check_key, check_moment
-from andon.lifecycle.registry import claimed, is_quarantined, quarantined, queue_claimed
+from andon.lifecycle.registry import (
+    claimed,
+    declared,
+    is_quarantined,
+    quarantined,
+    queue_claimed,
+)
 from andon.model.errors import (
     AndonError,
     InvalidSubmission,
@@ -231,6 +237,14 @@ class Registry:
         place = QUEUE_NOTES, ""
         return await self._page(place, cursor, limit, read, lambda one: one.queue)
 
+    async def queue(self, queue: str) -> ClaimedQueue | None:
+        """One of those queues; None if nobody has claimed from it lately."""
+        await self.flush()
+        check_key(queue, field="queue")
+        [value] = await self._store.notes([NoteName(QUEUE_NOTES, "", queue)])
+        found = _decoded(_queue, value)
+        return None if _is_over(found, self._store.now()) else found
+
     async def _page(
         self,
         place: tuple[str, str],
@@ -263,16 +277,46 @@ class Registry:
             raise InvalidSubmission(
                 f"info is {len(info):,} characters long, and may have {_MOST_INFO:,}.", field="info"
             )
+
+        def after(found: ClaimingWorker | None, now: int) -> ClaimingWorker:
+            if found is None:
+                raise WorkerNotFound(queue, worker)
+            return quarantined(found, Quarantine(at=now, until=until, by=by, info=info))
+
+        held = await self._change_one(queue, worker, after)
+        self._know(queue, worker, is_quarantined(held, self._store.now()))
+        return held
+
+    async def declare(self, queue: str, worker: str, expires_at: int) -> ClaimingWorker:
+        """Note that there is such a worker, though it may never have claimed, and keep it until
+        that moment (ms UTC) at least. Raises `InvalidSubmission` for one that has passed."""
+        check_key(queue, field="queue")
+        check_key(worker, field="worker")
+        check_moment(expires_at, field="expires")
+        if expires_at <= self._store.now():
+            raise InvalidSubmission("expires has passed.", field="expires")
+        self.note(queue, worker)
+        await self.flush()
+
+        def after(found: ClaimingWorker | None, now: int) -> ClaimingWorker:
+            return declared(queue, worker, found, expires_at, now)
+
+        return await self._change_one(queue, worker, after)
+
+    async def _change_one(
+        self,
+        queue: str,
+        worker: str,
+        decide: Callable[[ClaimingWorker | None, int], ClaimingWorker],
+    ) -> ClaimingWorker:
+        """Decide on one worker until that is written; one whose time is over is none."""
         for _ in range(_ATTEMPTS):
             found, value = await self._read(queue, worker)
             now = self._store.now()
-            if found is None or found.expires_at <= now:
-                raise WorkerNotFound(queue, worker)
-            after = quarantined(found, Quarantine(at=now, until=until, by=by, info=info))
+            after = decide(None if _is_over(found, now) else found, now)
             name = NoteName(WORKER_NOTES, queue, worker)
             [outcome] = await self._store.put_notes([PutNote(name, _encode(after), value)])
             if outcome is NotePut.WRITTEN:
-                self._know(queue, worker, is_quarantined(after, now))
                 return after
             if outcome is NotePut.INVALID:
                 raise InvalidSubmission(

@@ -81,9 +81,8 @@ class EndsToTell:
         finally:
             self._under_way.difference_update(ends)
         for end, after in zip(ends, reached, strict=True):
-            if (
-                after
-            ):  # one that ended anew meanwhile, after a rerun, goes on from the earlier place
+            if after:
+                # One that ended anew meanwhile, after a rerun, goes on from the earlier place.
                 self._further[end] = min(after, self._further.get(end, after))
         self._pages.start()
 

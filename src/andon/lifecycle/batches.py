@@ -83,6 +83,7 @@ def _begin_alike(one: Task, other: Task) -> bool:
         and a.predecessor == b.predecessor
         and len(a.dependencies) == len(b.dependencies)
         and a.needs == b.needs
+        and a.tags == b.tags
         and a.policy == b.policy
     )
 
@@ -139,6 +140,7 @@ def _end_alike(common: DecidedMove, other: DecidedMove) -> bool:
         and a.queue == b.queue
         and a.name == b.name
         and a.group == b.group
+        and a.tags == b.tags
         and b.key is None
         and a.unique_key == b.unique_key
         and one.policy == two.policy

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from andon.lifecycle.daily import Tally, tally_of
-from andon.lifecycle.indexes import IndexEntry, ReadyEntry, entry_of
+from andon.lifecycle.indexes import IndexEntry, ReadyEntry, entry_of, lists_of
 from andon.lifecycle.interrupting import interrupted_worker
 from andon.lifecycle.unique import lapsed
 from andon.model.task import Task
@@ -66,6 +66,8 @@ class Effects(msgspec.Struct, frozen=True, gc=False):
     """The task whose place a new record takes: that this one has reserved the unique key keeps the
     new record from it no more than a reservation of its own would. So the key goes from a holder to
     its successor in one step, and nobody takes it in between. Empty: of none."""
+    lists_out: tuple[str, ...] = ()  #: lists by name that the record leaves (`indexes.lists_of`)
+    lists_in: tuple[str, ...] = ()  #: and those that it enters
 
     @property
     def is_separate(self) -> bool:
@@ -84,10 +86,11 @@ class Effects(msgspec.Struct, frozen=True, gc=False):
     @property
     def is_bare(self) -> bool:
         """Whether nothing but the record, its lists and its timer follows: it takes and leaves no
-        place in a queue, is not unmarked, and nobody waits anew for it."""
+        place in a queue, leaves no list, is not unmarked, and nobody waits anew for it."""
         return (
             self.ready_in is None
             and self.ready_out is None
+            and not self.lists_out
             and not self.dead_letter_out
             and not self.revives
             and self.is_separate
@@ -174,6 +177,8 @@ def of_new(task: Task, entry: IndexEntry | None = None) -> Effects:
         False,
         False,
         task.definition.predecessor,
+        (),
+        entry.lists,
     )
 
 
@@ -191,12 +196,19 @@ def of_change(
         state, ready_in = after.state, after.ready
     unique = definition.unique_key is not None
     ready_out, dead_letter_out, takes, frees = None, False, None, None
+    lists_in: tuple[str, ...] = () if after is None else after.lists
+    lists_out: tuple[str, ...] = ()
     if left is not _ACTIVE or unique:  # else it is indexed by no more than its definition says
         if old is None:
             old = entry_of(before)
         ready_out, dead_letter_out = old.ready, old.dead_letter
         if unique:
             takes, frees = _key_moves(old, after)
+        lists_out = old.lists
+    elif lists_in:
+        lists_out = lists_of(definition, left)
+    if lists_in and lists_out:
+        lists_out, lists_in = _list_moves(lists_out, lists_in)
     return Effects(
         definition.queue,
         definition.key,
@@ -212,6 +224,8 @@ def of_change(
         interrupted_worker(before.status, event.event),
         left is _ACTIVE and state is not _ACTIVE,
         change.discard is not None,
+        lists_out=lists_out,
+        lists_in=lists_in,
     )
 
 
@@ -219,6 +233,9 @@ def between(old: IndexEntry, new: IndexEntry | None, event: "TaskEvent | None" =
     """The effects of a write that interrupts nobody, by the index entries before and after it: a
     claim, or a deletion. Without its event, for an index that only follows, nothing is counted."""
     state, ready_in, takes, frees = None, None, None, old.unique_key
+    lists_out, lists_in = old.lists, () if new is None else new.lists
+    if lists_out and lists_in:
+        lists_out, lists_in = _list_moves(lists_out, lists_in)
     if new is not None:
         state, ready_in = new.state, new.ready
         if frees is not None or new.unique_key is not None:
@@ -238,12 +255,22 @@ def between(old: IndexEntry, new: IndexEntry | None, event: "TaskEvent | None" =
         "",
         old.state is _ACTIVE and state is not _ACTIVE,
         False,
+        lists_out=lists_out,
+        lists_in=lists_in,
     )
 
 
 def of_discard(end: IndexEntry, event: "TaskEvent") -> Effects:
     """The effects of deleting a record right after its end, whose index entry is given."""
     return between(end, None, event)
+
+
+def _list_moves(
+    before: tuple[str, ...], after: tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The lists by name that are left, and those that are entered."""
+    left = tuple(name for name in before if name not in after)
+    return left, tuple(name for name in after if name not in before)
 
 
 def _key_moves(old: IndexEntry, new: IndexEntry | None) -> tuple[str | None, str | None]:

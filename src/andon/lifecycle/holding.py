@@ -17,7 +17,7 @@ from andon.lifecycle.births import owes
 from andon.lifecycle.firing import occurrence_key
 from andon.model.errors import InvalidSubmission
 from andon.model.task import Definition, OnHeld, Task
-from andon.model.words import TERMINAL, WAITING, State
+from andon.model.words import TERMINAL, UNFINISHED, WAITING, State
 
 Way = Literal["refuse", "supersede", "extend"]
 """What a submit does that finds its key held."""
@@ -93,16 +93,13 @@ def check_on_held(d: Definition) -> None:
             "its key instead.",
             field="on_held",
         )
-    free = sorted(state.value for state in _HOLDING if state not in d.policy.unique_states)
+    free = sorted(state.value for state in UNFINISHED if state not in d.policy.unique_states)
     if free:
         raise InvalidSubmission(
             f"{asked} needs a unique key that holds while its task waits and runs; by "
             f"unique_states it does not in: {', '.join(free)}.",
             field="on_held",
         )
-
-
-_HOLDING = (State.BLOCKED, State.SCHEDULED, State.PENDING, State.RETRY, State.ACTIVE)
 
 
 def limited(d: Definition, now: int) -> Definition:

@@ -11,7 +11,7 @@ from andon.lifecycle.births import keeps_key
 from andon.lifecycle.parents import spare, to_satisfy
 from andon.lifecycle.routing import kind_of
 from andon.lifecycle.timers import first_limit, next_timer
-from andon.model.task import Task
+from andon.model.task import Definition, Task
 from andon.model.words import DEAD_LETTER_STATES, State
 
 _PENDING, _BLOCKED = State.PENDING, State.BLOCKED  # 0.1 us less each, see `admission`
@@ -43,6 +43,25 @@ class IndexEntry(msgspec.Struct, frozen=True, gc=False):
     remaining: int  #: dependencies that must satisfy a blocked task, as it starts
     spare: int | None = None
     """How many may fail it then; None: it needs all, or is not blocked."""
+    lists: tuple[str, ...] = ()
+    """Lists by name in which the record stands besides, see `lists_of`."""
+
+
+def failures_of(state: State, name: str) -> str:
+    """The list of tasks of a type that have ended so, one of `DEAD_LETTER_STATES`."""
+    return f"{state.value} {name}"
+
+
+def tagged(tag: str) -> str:
+    """The list of tasks that have the tag. The first task of each flow has one, too."""
+    return f"tag {tag}"
+
+
+def lists_of(definition: Definition, state: State) -> tuple[str, ...]:
+    """The lists by name in which a record stands: what people look for and no other index has. A
+    task without tags that runs well stands in none, and a store writes nothing for it."""
+    failures = (failures_of(state, definition.name),) if state in DEAD_LETTER_STATES else ()
+    return (*failures, *(tagged(tag) for tag in dict.fromkeys(definition.tags)))
 
 
 def entry_of(task: Task) -> IndexEntry:
@@ -63,6 +82,7 @@ def entry_of(task: Task) -> IndexEntry:
             unique_key = None
         elif policy.unique_period is not None:
             unique_until = status.created_at + round(policy.unique_period * 1000)
+    failed = state in DEAD_LETTER_STATES
     return IndexEntry(
         definition.queue,
         definition.name,
@@ -73,7 +93,8 @@ def entry_of(task: Task) -> IndexEntry:
         ready,
         unique_key,
         unique_until,
-        state in DEAD_LETTER_STATES and is_dead_letter(task, status),
+        failed and is_dead_letter(task, status),
         to_satisfy(definition) if state is _BLOCKED else 0,
         spare(definition) if state is _BLOCKED else None,
+        lists_of(definition, state) if failed or definition.tags else (),
     )

@@ -8,7 +8,7 @@ targets a move takes is decided in `andon.lifecycle.decide`, and checked against
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from andon.model.words import TERMINAL, WAITING, Event, State
+from andon.model.words import TERMINAL, WAITING, Event, State, in_order
 
 S = State
 E = Event
@@ -41,10 +41,6 @@ def _rows(
             to, when = target if isinstance(target, tuple) else (target, "")
             rows.append(Move(event, source, to, when, cancel))
     return rows
-
-
-def _ordered(states: Iterable[State]) -> list[State]:
-    return sorted(states, key=list(State).index)
 
 
 BEARERS = (S.RECURRING, S.COMPLETED, S.CANCELLED)
@@ -148,23 +144,23 @@ MOVES: tuple[Move, ...] = (
             (E.RUN_NOW, "bears one task, and waits on"),
         )
     ),
-    *_rows(E.CANCEL, [*_ordered(WAITING), S.RECURRING], S.CANCELLED),
+    *_rows(E.CANCEL, [*in_order(WAITING), S.RECURRING], S.CANCELLED),
     *_rows(E.CANCEL, [S.ACTIVE], (S.CANCELLED, "forced")),
-    *_rows(E.EXPIRE, _ordered(WAITING), S.EXPIRED),
+    *_rows(E.EXPIRE, in_order(WAITING), S.EXPIRED),
     *_rows(E.EXPIRE, [S.ACTIVE], (S.EXPIRED, "deadline_covers=task"), cancel=False),
     *_rows(E.EVICT, [S.PENDING], (S.CANCELLED, "queue full, discard-old")),
     *_rows(E.RUN_NOW, [S.BLOCKED, S.SCHEDULED, S.RETRY], S.PENDING),
     *_rows(E.RESCHEDULE, [S.SCHEDULED, S.RETRY, S.PENDING], S.SCHEDULED),
     *_rows(E.RESCHEDULE, [S.BLOCKED], (S.BLOCKED, "with a new start time")),
-    *(Move(E.REPRIORITISE, state, state) for state in _ordered(WAITING)),
+    *(Move(E.REPRIORITISE, state, state) for state in in_order(WAITING)),
     Move(E.REPRIORITISE, S.ACTIVE, S.ACTIVE, "for the next run"),
-    *_rows(E.ARCHIVE, _ordered(WAITING), S.FAILED),
+    *_rows(E.ARCHIVE, in_order(WAITING), S.FAILED),
     *_rows(E.EDIT, [S.BLOCKED, S.SCHEDULED, S.PENDING], (S.CANCELLED, "no run has begun")),
     # One row for each state in which a record can owe tasks.
     *(Move(E.DELIVER, state, state, "what it owes is stored") for state in BEARERS),
     *_rows(
         E.RERUN,
-        _ordered(TERMINAL),
+        in_order(TERMINAL),
         (S.PENDING, "otherwise"),
         (S.SCHEDULED, "start time ahead"),
         (S.BLOCKED, "with its dependencies"),
@@ -176,7 +172,7 @@ MOVES: tuple[Move, ...] = (
         (S.SCHEDULED, "blocked tasks are asked for, start time ahead"),
     ),
     *_rows(E.RERUN, [S.COMPLETED, S.CANCELLED], (S.RECURRING, "it is a schedule")),
-    *_rows(E.DELETE, [*_ordered(TERMINAL), S.UNKNOWN], None),
+    *_rows(E.DELETE, [*in_order(TERMINAL), S.UNKNOWN], None),
     *_rows(E.SET_ASIDE, _ANY, (S.UNKNOWN, "the record does not decode")),
 )
 
@@ -193,6 +189,12 @@ def _targets() -> dict[tuple[Event, State | None, bool], frozenset[State | None]
 
 TARGETS = _targets()
 """(event, source, cancel requested) to the targets it may have; a missing key is a refused move."""
+
+
+def sources(*events: Event) -> frozenset[State]:
+    """The states that one of the events leads out of, or changes the record in."""
+    return frozenset(m.source for m in MOVES if m.event in events and m.source is not None)
+
 
 ONLY_CANCELLED = frozenset({S.CANCELLED})
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from andon.model.errors import ConfigurationError
-from andon.model.policy import DAY, Backoff, PolicyOptions
+from andon.model.policy import DAY, WHILE_UNFINISHED, Backoff, PolicyOptions
 from andon.model.words import Event, Reason, State
 
 HOUR = 3600.0
@@ -74,9 +74,6 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Its schedules; None: it has none, and they are shown natively."""
 
 
-LOCKED_WHILE = ("blocked", "scheduled", "pending", "active", "retry")
-"""The states of a task that has not ended."""
-
 _NO_CLAMP = 3650 * DAY
 """asynq does not clamp its delays. A finite number, because JSON has no infinity."""
 
@@ -116,7 +113,7 @@ _ASYNQ = PolicyOptions(
     retention={"completed": 0.0, "failed": 90 * DAY},
     # a lock is let go by success or a deletion, and when its lifetime (unique_period) is over
     unique_states=(
-        *LOCKED_WHILE,
+        *WHILE_UNFINISHED,
         "failed",
         "cancelled",
         "stalled",

@@ -52,6 +52,22 @@ def claimed(
     )
 
 
+def declared(
+    queue: str, worker: str, found: ClaimingWorker | None, expires_at: int, now: int
+) -> ClaimingWorker:
+    """What is known of a worker that was said to be there, and is to be kept until then at
+    least."""
+    if found is None:
+        found = ClaimingWorker(
+            queue=queue, worker=worker, first_claim=now, last_active=now, expires_at=expires_at
+        )
+    return replace(
+        found,
+        last_active=max(now, found.last_active),
+        expires_at=max(expires_at, found.expires_at),
+    )
+
+
 def quarantined(found: ClaimingWorker, said: Quarantine) -> ClaimingWorker:
     """What is known of a worker after that was said of it."""
     return replace(

@@ -10,6 +10,9 @@ RESULTS_HEADER = "andon-results"
 FLOW_HEADER = "andon-flow"
 """Header of the first task of a flow: what the flow is, as JSON (`andon.lifecycle.flows`)."""
 
+FLOW_TAG = "andon-flow"
+"""Tag of the first task of a flow, by which flows are listed."""
+
 RUN_HEADER = "andon-run"
 """Header of the tasks that a run fans out: `TASK/RUN`, by their ids (`andon.lifecycle.fan_out`)."""
 

@@ -13,7 +13,12 @@ from typing import Literal, TypedDict
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from andon.model.words import UNFINISHED, in_order
+
 DAY = 86_400.0
+
+WHILE_UNFINISHED = tuple(state.value for state in in_order(UNFINISHED))
+"""The states of a task that has not ended, by name."""
 
 
 class Backoff(StrEnum):
@@ -121,13 +126,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     discard_states: tuple[str, ...] = ()  #: terminal states discarded at once
     expires: float | None = None  #: record goes this long after creation at the latest
     expires_after_deadline: float | None = None  #: same, counted from the deadline
-    unique_states: tuple[str, ...] = (
-        "blocked",
-        "scheduled",
-        "pending",
-        "active",
-        "retry",
-    )  #: states in which a unique key holds
+    unique_states: tuple[str, ...] = WHILE_UNFINISHED  #: states in which a unique key holds
     unique_period: float | None = None  #: the key is free this long after creation at the latest
     max_concurrent: int | None = None  #: runs of this type at once in one worker
 

@@ -37,6 +37,10 @@ AUDIT_SETTING = "audit"
 MINUTES_SETTINGS = tuple(f"minutes-{place:02}" for place in range(25))
 """One-minute roll-ups, an hour in each, written in turn (`engine.rollups`)."""
 
+ALERTS_SETTING = "alerts"
+"""The alert rules, their targets with secrets, and the key that seals notices, as JSON
+(`engine.alerts`)."""
+
 MOVING = (
     RETENTION_SETTING,
     POLICIES_SETTING,
@@ -45,6 +49,7 @@ MOVING = (
     KEYS_SETTING,
     TASKCLUSTER_SETTING,
     AUDIT_SETTING,
+    ALERTS_SETTING,
 )
 """What belongs to the namespace and is copied before its tasks. Runs in hand keep their tokens."""
 

@@ -4,6 +4,7 @@ A task is in exactly one `State`; an `Event` moves it; a `Reason` says why it is
 The values are what is stored, sent over the wire and shown under the native profile.
 """
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 DEFAULT_QUEUE = "default"
@@ -189,7 +190,15 @@ TERMINAL = frozenset(
 OVER = TERMINAL | {State.UNKNOWN}
 """States in which nobody need wait for a task any more: it has ended, or cannot be read."""
 
+UNFINISHED = LIVE - {State.RECURRING}
+"""States of what runs now or is still to run."""
+
 DEAD_LETTER_STATES = frozenset(
     {State.FAILED, State.STALLED, State.DROPPED, State.EXPIRED, State.UNREACHABLE}
 )
 """Ends that are dead letters when the policy says `dead_letter="save"` (docs/rulings.md, R21)."""
+
+
+def in_order(states: Iterable[State]) -> tuple[State, ...]:
+    """The states in the order in which a task may come to them, as `State` lists them."""
+    return tuple(sorted(states, key=list(State).index))

@@ -93,6 +93,18 @@ class Metrics(WorkMetrics):
             "Workers of the Taskcluster face that wait for work.",
             registry=registry,
         )
+        self.messages = Counter(
+            "andon_taskcluster_messages",
+            "Messages by sink: delivered, passed over for good, and tries that failed.",
+            ["sink", "outcome"],
+            registry=registry,
+        )
+        self.message_lag = Gauge(
+            "andon_taskcluster_message_lag_seconds",
+            "Age of the oldest message that is being delivered.",
+            ["sink"],
+            registry=registry,
+        )
         self.depth = Gauge(
             "andon_queue_tasks", "Tasks by queue and state.", ["queue", "state"], registry=registry
         )

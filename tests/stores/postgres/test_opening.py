@@ -9,14 +9,17 @@ import msgspec
 import pytest
 from conformance.kit import Kit, StoreFactory
 
+from andon.contract.queries import Query
 from andon.lifecycle.admission import admit
-from andon.lifecycle.commands import Cancel, Complete
+from andon.lifecycle.commands import Cancel, Complete, Fail
 from andon.model.code import Code
 from andon.model.errors import ConfigurationError, StoreIncompatible
 from andon.model.fleet import QueueConfig
+from andon.model.headers import FLOW_TAG
 from andon.model.policy import Policy
-from andon.model.task import Definition
+from andon.model.task import Definition, TaskError
 from andon.model.urls import shown
+from andon.model.words import State
 from andon.stores.kit.codec import encode
 from andon.stores.postgres import PostgresStore, migrating, statements
 from andon.stores.postgres.location import parse
@@ -335,3 +338,20 @@ async def test_every_function_is_known_by_name_and_so_made_anew(
         name for script in statements.functions() for name in statements.function_names(script)
     }
     assert {row[0] for row in there} == named
+
+
+async def test_failures_and_flows_of_version_5_are_found_by_name(
+    kit: Kit, schema: str, db: asyncpg.Connection
+) -> None:
+    final = Fail(error=TaskError(message="no"), retryable=False)
+    await kit.moved(await kit.active("failed", name="mine"), final)
+    await kit.moved(await kit.active("other"), final)
+    await kit.submit("flow:0", tags=(FLOW_TAG,), group="flow")
+    await kit.submit("flow:1", group="flow")
+    await kit.store.close()
+    await db.execute(f"DROP TABLE {schema}.listed")
+    await db.execute(f"UPDATE {schema}.meta SET value = '5' WHERE name = 'schema_version'")
+    again = await kit.again()
+    failed = await again.find(Query(name="mine", states=(State.FAILED,)))
+    assert [task.id for task in failed.tasks] == ["failed"]
+    assert [task.id for task in (await again.find(Query(tag=FLOW_TAG))).tasks] == ["flow:0"]

@@ -1,11 +1,15 @@
 """Lists over all queues: what one call looks at is bounded, whatever the number of queues."""
 
+import msgspec
 import pytest
 from conformance.kit import Kit, ids
 from servers.redis import RedisServer
 
 from andon.contract.queries import Query
+from andon.lifecycle.commands import Complete, Delete, Fail, Rerun
 from andon.model.errors import ConfigurationError
+from andon.model.headers import FLOW_TAG
+from andon.model.task import TaskError
 from andon.model.words import State
 from andon.stores.redis import reading
 
@@ -93,3 +97,39 @@ async def test_what_is_no_place_in_a_group_is_refused(
     kit = await open_kit(shared.url("listsbad"))
     with pytest.raises(ConfigurationError, match="not a cursor"):
         await kit.store.find(Query(cursor=cursor))
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+async def test_failures_and_flows_of_an_older_release_are_found_by_name(
+    shared: RedisServer, open_kit: OpenKit, partitions: int
+) -> None:
+    name = f"unlisted{partitions}"
+    url = f"{shared.url(name)}&partitions={partitions}"
+    kit = await open_kit(url)
+    final = Fail(error=TaskError(message="no"), retryable=False)
+    failed = await kit.moved(await kit.active("failed", name="mine"), final)
+    await kit.moved(await kit.active("other"), final)
+    for flow in ("one", "two"):
+        await kit.submit(f"{flow}:0", tags=(FLOW_TAG,), group=flow, queue=flow)
+        await kit.submit(f"{flow}:1", group=flow)
+    (running,) = await kit.claim(queues=("one",))
+    for key in shared.keys(name):
+        if ":list:" in key:
+            shared.ask("DEL", key)
+        elif ":task:" in key:
+            entry = msgspec.msgpack.decode(shared.ask("HGET", key, "x"))
+            shared.ask("HSET", key, "x", msgspec.msgpack.encode(entry[:-1]))
+        elif key.endswith(":meta"):
+            shared.ask("HSET", key, "min_writer", "2")
+    again = await open_kit(url)
+    asked = Query(name="mine", states=(State.FAILED,))
+    assert ids((await again.store.find(asked)).tasks) == ["failed"]
+    assert sorted(await again.find_all(tag=FLOW_TAG)) == ["one:0", "two:0"]
+    for task in (failed, running):
+        await again.move(task, Rerun() if task is failed else Complete(result=b"1"))
+    assert (await again.store.find(asked)).tasks == ()
+    await again.move(await again.there("one:0"), Delete())
+    assert await again.find_all(tag=FLOW_TAG) == ["two:0"]
+    assert not any(
+        shared.ask("HGET", f"{{{name}:{p}}}:meta", "unlisted") for p in range(partitions)
+    )

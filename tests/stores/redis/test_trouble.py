@@ -271,7 +271,7 @@ async def test_an_old_process_stops_writing_when_newer_records_come(
     shared: RedisServer, open_kit: OpenKit
 ) -> None:
     kit = await open_kit(shared.url("outlived"))
-    shared.ask("HSET", "{outlived:0}:meta", "min_writer", "3")
+    shared.ask("HSET", "{outlived:0}:meta", "min_writer", "9")
     with pytest.raises(StoreIncompatible, match="Upgrade Andon here"):
         await kit.submit()
 

@@ -16,6 +16,7 @@ OPTIONS = {"rootUrl": given["rootUrl"], "maxRetries": 1}
 A, B, C, GROUP, UNKNOWN = given["ids"]
 QUEUE = given["queue"]
 WORKER = {"workerGroup": "group", "workerId": "w-1"}
+LATER = given["times"]["deadline"]
 said = {}
 
 
@@ -124,6 +125,37 @@ async def calls(queue, as_client):
     said["failed"] = (await run("reportFailed", C, number))["status"]["state"]
     said["scheduled"] = (await queue("scheduleTask", B))["status"]["state"]
     said["empty"] = await queue("claimWork", "nobody/home", WORKER)
+    await workers(queue)
+
+
+async def workers(queue):
+    """What is known of workers and queues, by now that one has claimed."""
+    of = QUEUE.split("/")
+    one = [*of, WORKER["workerGroup"], WORKER["workerId"]]
+    worker = await queue("getWorker", *one)
+    said["recent"] = worker["recentTasks"]
+    said["declared"] = await queue("declareWorker", *one[:3], "w-2", {"expires": LATER})
+    said["listed"] = await pages(queue, "workers", "listWorkers", *of)
+    body = {"quarantineUntil": LATER, "quarantineInfo": "odd"}
+    held = await queue("quarantineWorker", *one, body)
+    said["quarantined"] = [held["quarantineUntil"], held["quarantineDetails"][0]["quarantineInfo"]]
+    said["in quarantine"] = await queue("listWorkers", *of, query={"quarantined": "true"})
+    said["free"] = await queue("listWorkers", *of, query={"quarantined": "false"})
+    said["no worker"] = await queue.fails("getWorker", *one[:3], "nobody")
+    said["no quarantine"] = await queue.fails("quarantineWorker", *one[:3], "nobody", body)
+    said["bad worker"] = await queue.fails("getWorker", *one[:3], "a b")
+    held = await queue("listPendingTasks", QUEUE)
+    said["held"] = [(row["taskId"], row["runId"]) for row in held["tasks"]]
+    said["nothing"] = await queue("claimWork", QUEUE, WORKER)
+    await queue("claimWork", QUEUE, {**WORKER, "workerId": "w-2"})
+    running = await queue("listClaimedTasks", QUEUE)
+    said["running"] = [(row["taskId"], row["workerId"]) for row in running["tasks"]]
+    said["queue"] = await queue("getTaskQueue", QUEUE)
+    said["queues"] = await pages(queue, "taskQueues", "listTaskQueues")
+    said["provisioner"] = await queue("getProvisioner", of[0])
+    said["provisioners"] = await pages(queue, "provisioners", "listProvisioners")
+    said["worker type"] = await queue("getWorkerType", *of)
+    said["worker types"] = await pages(queue, "workerTypes", "listWorkerTypes", of[0])
 
 
 async def main():

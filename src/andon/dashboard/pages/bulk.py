@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import htpy as h
 
 from andon.dashboard.pages.parts import meter, task_link
+from andon.dashboard.views.acts import MANY
 from andon.dashboard.views.looks import line_of
 
 if TYPE_CHECKING:
@@ -13,14 +14,6 @@ if TYPE_CHECKING:
 
     from andon.dashboard.bulk import Doing
     from andon.dashboard.pages.frame import Place
-
-DOES = {
-    "cancel": ("Cancel", "Tasks that wait end as cancelled; those that run are asked to stop."),
-    "retry": ("Run again", "What has ended runs anew, and what waits for a time runs now."),
-    "archive": ("Archive", "What waits becomes a dead letter, and does not run."),
-    "delete": ("Delete", "Records of what has ended go, with their results, logs and artifacts."),
-}
-"""What is done, by its name: label and explanation."""
 
 _MOST_SHOWN = 10
 
@@ -38,7 +31,7 @@ def question(
     back: str,
 ) -> Iterator["Node"]:
     """How many it would touch, and whether it is to be done."""
-    label, what = DOES[act]
+    label, what = MANY[act].label, MANY[act].what
     how_many = f"{number:,}" if is_whole else f"at least {number:,}"
     noun = "task" if number == 1 and is_whole else "tasks"
     yield h.section("#question.message")[

@@ -1,13 +1,14 @@
 """Schedules: when each fires next, and what it bears."""
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import htpy as h
 
 from andon.dashboard.pages.parts import act, age, facts, moment, queue_link, section, state, table
 from andon.dashboard.views.bodies import Body
 from andon.dashboard.views.looks import line_of
+from andon.dashboard.views.schedules import times_of
 from andon.engine.schedule_views import is_paused, next_due, queues_of, schedule_of
 
 if TYPE_CHECKING:
@@ -129,10 +130,3 @@ def one(
 
 def _after(failures: int | None) -> str:
     return f"{failures} failures in a row" if failures else ""
-
-
-def times_of(recurrence: Any) -> str:
-    """When it fires, in short."""
-    cron = " | ".join(recurrence.cron)
-    often = cron or (f"every {recurrence.every:g}s" if recurrence.every else "")
-    return f"{often} {recurrence.tz}" if cron and recurrence.tz != "UTC" else often

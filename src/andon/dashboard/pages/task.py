@@ -19,6 +19,7 @@ from andon.dashboard.pages.parts import (
     table,
     task_link,
 )
+from andon.dashboard.views.acts import ONE
 from andon.dashboard.views.bodies import Body
 from andon.dashboard.views.looks import Shortened, line_of
 from andon.dashboard.views.runs import RunAxis, RunBar
@@ -32,16 +33,6 @@ if TYPE_CHECKING:
     from andon.dashboard.pages.frame import Place
 
 PROFILES = ("native", "jobbers", "asynq", "cbintel", "choria", "taskcluster")
-
-LABELS = {
-    "cancel": ("Cancel", "tasks:cancel:", ""),
-    "cancel-by-force": ("Cancel by force", "tasks:cancel:", "danger"),
-    "rerun": ("Run again", "tasks:change:", "main"),
-    "run-now": ("Run now", "tasks:change:", "main"),
-    "archive": ("Archive", "tasks:change:", ""),
-    "delete": ("Delete", "tasks:change:", "danger"),
-}
-"""Acts on one task: label, the scope that it needs, its look."""
 
 _AXIS = 1000
 _ROW = 22
@@ -98,11 +89,10 @@ def head(place: "Place", view: TaskView) -> "Renderable":
 def _acts(place: "Place", view: TaskView) -> "Node":
     shown: list[Node] = []
     for name in view.can:
-        label, scope, looks = LABELS[name]
-        if place.may(f"{scope}{view.queue}"):
-            shown.append(
-                act(place, f"/acts/task/{name}", label, name="task", value=view.id, looks=looks)
-            )
+        one = ONE[name]
+        if place.may(f"{one.scope}{view.queue}"):
+            path = f"/acts/task/{name}"
+            shown.append(act(place, path, one.label, name="task", value=view.id, looks=one.look))
     if view.is_schedule:
         shown.append(h.a(".button", href=place.named("schedules", view.id))["Schedule"])
     return shown

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 import htpy as h
 
 from andon.dashboard.pages.parts import act, age, queue_link, state, table, task_link
+from andon.dashboard.views.acts import MANY
 from andon.dashboard.views.looks import line_of
 from andon.dashboard.views.tasks import STATES, TaskFilter, TaskList, TaskRow
-from andon.model.words import TERMINAL, WAITING, State
 
 if TYPE_CHECKING:
     from htpy import Node, Renderable
@@ -23,22 +23,6 @@ _TEXTS = (
     ("tag", "tag"),
     ("worker", "worker"),
 )
-
-ACTS = (
-    ("cancel", "Cancel", "tasks:cancel:"),
-    ("retry", "Run again", "tasks:change:"),
-    ("archive", "Archive", "tasks:change:"),
-    ("delete", "Delete", "tasks:change:"),
-)
-"""What is done to many: how it is called in forms, how it is shown, the scope that it needs."""
-
-FITS = {
-    "cancel": WAITING | {State.ACTIVE},
-    "retry": (WAITING | TERMINAL) - {State.PENDING},
-    "archive": WAITING,
-    "delete": TERMINAL | {State.UNKNOWN},
-}
-"""The states in which each does something."""
 
 
 def content(place: "Place", view: TaskList, queues: Sequence[str]) -> Iterator["Node"]:
@@ -113,15 +97,11 @@ def may_act(place: "Place", asked: TaskFilter) -> list[tuple[str, str]]:
     """What the visitor may do to what is listed: names and labels."""
     queue = asked.queue or "*"
     return [
-        (name, label)
-        for name, label, scope in ACTS
-        if place.may(f"{scope}{queue}") and _fits(name, asked)
+        (name, act.label)
+        for name, act in MANY.items()
+        if place.may(f"{act.scope}{queue}")
+        and (not asked.states or any(state in act.fits for state in asked.states))
     ]
-
-
-def _fits(name: str, asked: TaskFilter) -> bool:
-    """Whether an act does something to tasks in the states that are asked for."""
-    return not asked.states or any(state in FITS[name] for state in asked.states)
 
 
 def bulk(

@@ -11,9 +11,9 @@ from andon.lifecycle.routing import parse_kind
 from andon.lifecycle.waiting import Why
 from andon.model.fleet import QueueConfig, QueueStats, WorkerInfo
 from andon.model.rates import rate_text
-from andon.model.words import State
+from andon.model.words import LIVE, WAITING, State, in_order
 
-WAITS = (State.BLOCKED, State.SCHEDULED, State.RETRY, State.RECURRING)
+WAITS = in_order(LIVE - {State.PENDING, State.ACTIVE})
 ENDS = (State.COMPLETED, State.FAILED, State.CANCELLED)
 _WRONG = (Why.NO_WORKER, Why.NO_CODE, Why.KEY_BLOCKED)
 
@@ -142,7 +142,7 @@ def queue_rows(
             paused=config.paused,
             pending=_count(stats, State.PENDING),
             active=_count(stats, State.ACTIVE),
-            later=_count(stats, State.SCHEDULED, State.RETRY, State.BLOCKED),
+            later=_count(stats, *(WAITING - {State.PENDING})),
             completed=_count(stats, State.COMPLETED),
             failed=_count(stats, State.FAILED, *RARE_ENDS),
             dead_letters=stats.dead_letters,

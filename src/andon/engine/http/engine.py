@@ -25,6 +25,7 @@ from andon.engine.base import Acted, Submission, Submitted
 from andon.engine.batching import Batcher
 from andon.engine.ending import until_ended
 from andon.engine.http import wire
+from andon.engine.http.alerts import HttpAlerts
 from andon.engine.http.artifacts import HttpArtifacts
 from andon.engine.http.attention import Attention
 from andon.engine.http.blocking import BlockingCalls
@@ -156,6 +157,7 @@ class HttpEngine:
         )
         self._tokens = RunTokens()
         self.schedules = HttpSchedules(self._transport, self.find)
+        self.alerts = HttpAlerts(self._transport)
         self._artifacts = HttpArtifacts(self._transport, self._tokens.at)
         self._opening: asyncio.Lock | None = None
         self._is_open = False

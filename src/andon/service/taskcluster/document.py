@@ -63,7 +63,12 @@ class Kept(msgspec.Struct, frozen=True, rename="camel"):
     payload: msgspec.Raw
 
 
+class _Routed(msgspec.Struct, frozen=True):
+    routes: tuple[str, ...] = ()
+
+
 _encode = msgspec.json.Encoder().encode
+_routed = msgspec.json.Decoder(_Routed).decode
 _kept = msgspec.json.Decoder(Kept).decode
 
 
@@ -182,6 +187,11 @@ def kept_of(task: Task) -> Kept | None:
         return _kept(task.definition.args)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+
+
+def routes_of(task: Task) -> tuple[str, ...]:
+    """The routes of a task of this face: further routing keys of messages about it."""
+    return _routed(task.definition.args).routes
 
 
 def shown(task: Task) -> msgspec.Raw:

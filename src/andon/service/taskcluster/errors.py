@@ -20,6 +20,7 @@ from andon.model.errors import (
     TaskConflict,
     TaskNotFound,
     UniqueKeyHeld,
+    WorkerNotFound,
 )
 from andon.service.problems import Problem
 
@@ -48,6 +49,7 @@ _CODES: dict[type[AndonError], str] = {
     NotWritable: "InputError",
     TaskNotFound: "ResourceNotFound",
     ArtifactNotFound: "ResourceNotFound",
+    WorkerNotFound: "ResourceNotFound",
     ArtifactConflict: "RequestConflict",
     TaskConflict: "RequestConflict",
     GroupRefused: "RequestConflict",

@@ -180,6 +180,19 @@ class NewPriority(Input, frozen=True, kw_only=True):
     new_priority: Priority
 
 
+class QuarantineUntil(Input, frozen=True, kw_only=True):
+    """Until when a worker gets nothing, and why."""
+
+    quarantine_until: Moment
+    quarantine_info: Annotated[str, Meta(max_length=4_000)] = ""
+
+
+class Declared(Input, frozen=True, kw_only=True):
+    """Until when a worker is kept."""
+
+    expires: Moment
+
+
 def _moment(kind: type[Any], value: Any) -> Any:
     if kind is Moment and isinstance(value, str):
         return Moment(read(value))

@@ -7,7 +7,6 @@ from andon.model.errors import ConfigurationError, InvalidSubmission
 from andon.model.task import Task
 from andon.service.taskcluster.answers import task_and_status
 from andon.service.taskcluster.asked import Asked
-from andon.service.taskcluster.document import kept_of
 from andon.service.taskcluster.errors import input_error
 from andon.service.taskcluster.paging import token_for
 from andon.service.taskcluster.reading import MOST_BYTES
@@ -19,7 +18,13 @@ Read = Callable[[str, int], Awaitable[tuple[Sequence[Task], str]]]
 end."""
 
 
-async def page_of(listed: str, asked: Asked, read: Read) -> tuple[list[dict[str, Any]], str | None]:
+Row = Callable[[Task], dict[str, Any] | None]
+"""A task as a row of a list; None: it is left out."""
+
+
+async def page_of(
+    listed: str, asked: Asked, read: Read, row_of: Row = task_and_status
+) -> tuple[list[dict[str, Any]], str | None]:
     """The rows that were asked for, and the token that leads to the next; None if there is none.
 
     Tasks are read some at a time, and a page ends early where their documents come to `MOST_BYTES`.
@@ -32,20 +37,20 @@ async def page_of(listed: str, asked: Asked, read: Read) -> tuple[list[dict[str,
     while True:
         tasks, place = await _read(read, place, min(_AT_ONCE, most - len(rows)))
         for task in tasks:
-            row = task_and_status(task)
+            row = row_of(task)
             if row is not None:
                 rows.append(row)
                 size += len(task.definition.args)
         if not place or len(rows) >= most or size >= MOST_BYTES:
             break
-    return rows, token_for(listed, place) if await _is_more(read, place) else None
+    return rows, token_for(listed, place) if await _is_more(read, place, row_of) else None
 
 
-async def _is_more(read: Read, place: str) -> bool:
+async def _is_more(read: Read, place: str, row_of: Row) -> bool:
     """Whether there is another row from this place on: a token leads to one at least."""
     while place:
         tasks, place = await _read(read, place, 1)
-        if any(kept_of(task) is not None for task in tasks):
+        if any(row_of(task) is not None for task in tasks):
             return True
     return False
 

@@ -20,7 +20,8 @@ KINDS = {
     "workers:read": "list workers",
     "metrics:read": "read the metrics",
     "types:publish": "publish task types and their policies, as Python workers do",
-    "admin:": "administer: `admin:tokens`, `admin:storage`, `admin:workers`, `admin:audit`",
+    "admin:": "administer: `admin:tokens`, `admin:storage`, `admin:workers`, `admin:audit`, "
+    "`admin:alerts`",
 }
 """What the service itself asks for; a kind that ends in a colon is followed by a name."""
 

@@ -1,12 +1,12 @@
-"""Lists of tasks by queue and state, key, group and worker, each in order of creation; and of those
-that wait for a time, by due time."""
+"""Lists of tasks by queue and state, key, group, worker and name, each in order of creation; and of
+those that wait for a time, by due time."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from heapq import merge
 
 from andon.contract.limits import SCAN_BUDGET
 from andon.contract.queries import Page, Query
-from andon.contract.query_filter import DUE, due_states, matches
+from andon.contract.query_filter import DUE, due_states, lists_asked, matches
 from andon.lifecycle.indexes import IndexEntry
 from andon.model.errors import ConfigurationError
 from andon.model.words import State
@@ -25,6 +25,7 @@ class Lists:
         self._states: dict[State, _Lists] = {}
         self._keys: _Lists = {}
         self._groups: _Lists = {}
+        self._named: _Lists = {}
         self._workers: dict[str, set[_Place]] = {}
         self._dead_letters: _Lists = {}
         self._due: dict[State, _Lists] = {State.SCHEDULED: {}, State.RETRY: {}}
@@ -37,6 +38,8 @@ class Lists:
             _add(self._keys, definition.key, row.place)
         if definition.group is not None:
             _add(self._groups, definition.group, row.place)
+        for name in row.entry.lists:
+            _add(self._named, name, row.place)
         if row.entry.dead_letter:
             _add(self._dead_letters, definition.queue, row.place)
         if row.entry.state in self._due:
@@ -50,6 +53,8 @@ class Lists:
             _remove(self._keys, definition.key, row.place)
         if definition.group is not None:
             _remove(self._groups, definition.group, row.place)
+        for name in row.entry.lists:
+            _remove(self._named, name, row.place)
         if row.entry.dead_letter:
             _remove(self._dead_letters, definition.queue, row.place)
         if row.entry.state in self._due:
@@ -60,6 +65,10 @@ class Lists:
         if old.state is not new.state:
             _remove(self._states[old.state], old.queue, row.place)
             _add(self._states.setdefault(new.state, {}), new.queue, row.place)
+        for name in old.lists:
+            _remove(self._named, name, row.place)
+        for name in new.lists:
+            _add(self._named, name, row.place)
         if old.dead_letter:
             _remove(self._dead_letters, old.queue, row.place)
         if new.dead_letter:
@@ -151,6 +160,8 @@ class Lists:
             return _one(self._keys, query.key)
         if query.group is not None:
             return _one(self._groups, query.group)
+        if names := lists_asked(query):
+            return [places for name in names for places in _one(self._named, name)]
         by_state = [self._states.get(state, {}) for state in query.states or State]
         if query.dead_letters:
             by_state = [self._dead_letters]

@@ -51,9 +51,15 @@ class _Prepared(msgspec.Struct, frozen=True, gc=False):
     @property
     def is_plain(self) -> bool:
         """Whether it is written with others: one statement cannot take an entry out of the ready
-        order and put the same in, since it sees what was there when it began."""
+        order and put the same in, since it sees what was there when it began; and few changes
+        enter or leave a list by name."""
         effects = self.effects
-        return self.change.before.ref > 0 and effects.is_separate and not effects.stays_in_place
+        return (
+            self.change.before.ref > 0
+            and effects.is_separate
+            and not effects.stays_in_place
+            and not (effects.lists_in or effects.lists_out)
+        )
 
 
 class Commit:
@@ -146,6 +152,9 @@ def _row(p: _Prepared, names: Names, old: Lane | None, new: Lane | None) -> tupl
             "leaves": effects.frees_key,
             "discard_leaves": _freed_by_discard(p),
             "tally": effects.tally,
+            "lists_out": effects.lists_out or None,
+            "lists_in": effects.lists_in or None,
+            "end_lists": _lists_at_end(p),
         }
     )
 
@@ -183,6 +192,12 @@ def _freed_by_discard(p: _Prepared) -> str | None:
     if discard is None or entry is None:
         return None
     return of_discard(entry, discard).frees_key
+
+
+def _lists_at_end(p: _Prepared) -> tuple[str, ...] | None:
+    """The lists by name in which a record that is discarded stood at its end."""
+    discard, entry = p.change.discard, p.effects.entry
+    return None if discard is None or entry is None else entry.lists or None
 
 
 class Committing:

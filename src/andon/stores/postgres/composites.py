@@ -65,6 +65,9 @@ CHANGE = Composite(
         "leaves": "text",
         "discard_leaves": "text",  # the unique key that the record still held at its end
         "tally": "text",
+        "lists_out": "text[]",  # lists by name that it leaves; NULL: none
+        "lists_in": "text[]",
+        "end_lists": "text[]",  # those that it still stood in at its end, of one that is discarded
     }
 )
 """A decided change, as `commit_changes` takes it."""

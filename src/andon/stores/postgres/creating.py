@@ -56,7 +56,7 @@ def names_of(queue: str, name: str, ready: ReadyEntry | None) -> tuple[str, ...]
 
 def is_plain(effects: Effects) -> bool:
     """Whether one call for one record does (sql/functions/create_one.sql)."""
-    return effects.is_separate and not effects.dead_letter_in
+    return effects.is_separate and not effects.dead_letter_in and not effects.lists_in
 
 
 async def arguments_of_one(
@@ -195,6 +195,7 @@ class Creation:
             [e.unique_until for e in entries],
             [effects.heir_of for effects in self.effects],
             [e.spare for e in entries],
+            ["\n".join(e.lists) or None for e in entries],
         ]
         topics = {task_topic(task.definition.id) for task in tasks}
         for batch in self.batches:
@@ -219,7 +220,7 @@ class Creation:
             list(lows),
             list(lows.values()),
             any(e.unique_key is not None for e in entries),
-            any(e.remaining or e.dead_letter for e in entries),
+            any(e.remaining or e.dead_letter or e.lists for e in entries),
         ]
 
     def outcomes(self, row: Any) -> list[Created]:

@@ -75,11 +75,19 @@ async def arguments(
         [encode(status) for status in ended],
         [encode_event(change.event, change.before.definition.id) for change in changes],
         *_results([change.result for change in changes]),
+        _lists(effects),
     ], set(topics_of(first, max(at)))
 
 
 def _timer(effects: Effects) -> float:
     return inf if effects.timer is None else effects.timer
+
+
+def _lists(effects: Sequence[Effects]) -> list[str]:
+    """The list by name that each enters, if they enter any: of ends of one kind all do or none."""
+    lists = [name for one in effects for name in one.lists_in]
+    assert len(lists) in (0, len(effects)), "an end enters one such list, that of its failures"
+    return lists
 
 
 def _results(results: list[bytes | None]) -> tuple[list[bytes | None], bytes | None]:

@@ -23,7 +23,7 @@ _TYPES = (
     "bigint", "text", "boolean", "text[]", "bytea[]", "integer[]", "integer[]",
     "text[]", "bigint[]", "bigint[]", "bigint[]", "text[]", "text[]", "boolean[]", "bytea[]",
     "bytea[]", "integer[]", "integer[]", "bigint[]", "bigint[]", "bigint[]", "integer[]", "text[]",
-    "bigint[]", "text[]", "bigint[]", "text[]", "bigint[]",
+    "bigint[]", "text[]", "bigint[]", "text[]", "bigint[]", "text[]",
     "integer[]", "integer[]", "text[]", "integer[]", "bigint[]", "boolean", "boolean",
 )  # fmt: skip
 _NOTIFY_TYPES = ("text[]", "text[]")

@@ -13,6 +13,7 @@ import msgspec
 
 from andon.model.errors import ConfigurationError, StoreIncompatible
 from andon.model.task import RECORD_VERSION
+from andon.stores.postgres.listing import enter_lists
 from andon.stores.postgres.location import Location
 from andon.stores.postgres.sorting import sort_by_kind
 from andon.stores.postgres.statements import (
@@ -26,7 +27,7 @@ from andon.stores.postgres.statements import (
 
 OLDEST_SERVER = 140000
 
-_MOVES = {2: sort_by_kind}
+_MOVES = {2: sort_by_kind, 6: enter_lists}
 """What is done to what the tables hold, by version, after its scripts."""
 
 _FORMER_FUNCTIONS = ("link_child",)

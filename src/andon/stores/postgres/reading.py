@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from andon.contract.isolation import each_alone
-from andon.contract.limits import SCAN_BUDGET
+from andon.contract.limits import MOST_SORTED, SCAN_BUDGET
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
-from andon.contract.query_filter import DUE, due_states, matches
+from andon.contract.query_filter import DUE, due_states, lists_asked, matches
 from andon.lifecycle.constants import HISTORY_KEPT
 from andon.lifecycle.discarded import Discarded, discarded_of
 from andon.model.errors import ConfigurationError
@@ -26,6 +27,9 @@ DEAD, PARKED, OLDEST = "+dead", "+parked", "+oldest"
 """Counted like states, but not states."""
 
 _LAST = 2**62
+_Axis = tuple[str, tuple[Any, ...]]
+"""The statement that walks it, and what it is asked for."""
+
 _Place = tuple[int, ...]
 """Where a record stands on an axis: its key last, before it what the axis is ordered by besides."""
 
@@ -149,12 +153,12 @@ class Reading:
 
     async def find(self, query: Query) -> Page:
         """A page of records, along the axis that fits the query best."""
-        last = _start(query)
+        axis, last = await self._axis_of(query), _start(query)
         found: list[Task] = []
         left = max(SCAN_BUDGET, query.limit)
         while left > 0:
             step = min(max(query.limit - len(found), 50) + 1, left)
-            places = await self._axis(query, last, step)
+            places = await self._walk(axis, query, last, step)
             records = await self.tasks_by_key([place[-1] for place in places])
             for place in places:
                 if len(found) >= query.limit:
@@ -168,8 +172,17 @@ class Reading:
             left -= len(places)
         return Page(tuple(found), _cursor(query, last))
 
-    async def _axis(self, query: Query, after: _Place, count: int) -> list[_Place]:
-        name, values = _axis_of(query)
+    async def _axis_of(self, query: Query) -> _Axis:
+        """Ids that begin so are sorted if they are few. If they are many, some are soon met along
+        any other axis."""
+        if query.id_prefix is not None and not query.due_first:
+            (row,) = await self._run(self._sql.count_begun, query.id_prefix, MOST_SORTED + 1)
+            if row[0] > MOST_SORTED:
+                return _axis_of(replace(query, id_prefix=None))
+        return _axis_of(query)
+
+    async def _walk(self, axis: _Axis, query: Query, after: _Place, count: int) -> list[_Place]:
+        name, values = axis
         sql: str = getattr(self._sql, name + ("_newest" if query.newest_first else ""))
         return [tuple(row) for row in await self._run(sql, *values, *after, count)]
 
@@ -189,7 +202,7 @@ def _cursor(query: Query, place: _Place) -> str:
     return (DUE if query.due_first else "") + ":".join(map(str, place))
 
 
-def _axis_of(query: Query) -> tuple[str, tuple[Any, ...]]:
+def _axis_of(query: Query) -> _Axis:
     if query.due_first:
         return "by_due", (query.queue, [state.value for state in due_states(query)])
     if query.id_prefix is not None:
@@ -198,6 +211,8 @@ def _axis_of(query: Query) -> tuple[str, tuple[Any, ...]]:
         return "by_key", (query.key,)
     if query.group is not None:
         return "by_group", (query.group,)
+    if names := lists_asked(query):
+        return "by_list", (list(names),)
     if query.dead_letters:
         return "by_dead", ()
     states = (State.ACTIVE,) if query.worker is not None else query.states

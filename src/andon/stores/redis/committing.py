@@ -153,6 +153,7 @@ def _parts(places: Sequence[int], prepared: Sequence[_Prepared]) -> Parts:
                     results,
                     day,
                     tally,
+                    entry.lists or False,
                     0,
                 ]
             )

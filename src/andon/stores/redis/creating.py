@@ -86,6 +86,7 @@ def _is_plain(effects: Effects) -> bool:
         and effects.ready_in is not None
         and entry.timer is None
         and entry.group is None
+        and not entry.lists
         and effects.is_separate
     )
 

@@ -4,31 +4,40 @@ import secrets
 from typing import Any
 
 from andon.model.errors import ConfigurationError, StoreIncompatible
+from andon.stores.redis.listing import enter_lists
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.scripts import WRITER_VERSION
 
 SCHEMA_VERSION = 2
 """2: ready tasks stand in lanes by kind."""
 
+_UNLISTED = b"1"
+"""What is said of a partition whose tasks still have to be entered in the lists by name."""
+
 
 async def set_up(partitions: Partitions) -> None:
     """Set up what is missing; take over the number of partitions that is recorded."""
     location = partitions.location
     wanted = location.partitions
-    recorded = int((await _prepare(partitions, 0, wanted or 1))[4])
+    first = await _prepare(partitions, 0, wanted or 1)
+    recorded = int(first[4])
     if wanted is not None and wanted != recorded:
         raise ConfigurationError(
             f"The store at {location.shown} was made with partitions={recorded}; "
             f"partitions={wanted} cannot be had there. Leave the option out."
         )
     partitions.count = recorded
-    for partition in range(1, recorded):
-        await _prepare(partitions, partition, recorded)
+    others = [await _prepare(partitions, partition, recorded) for partition in range(1, recorded)]
     partitions.set_up = _set_up_again
+    for partition, reply in enumerate((first, *others)):
+        if reply[5] == _UNLISTED:
+            await enter_lists(partitions, partition)
 
 
 async def _set_up_again(partitions: Partitions, partition: int) -> None:
-    await _prepare(partitions, partition, partitions.count)
+    reply = await _prepare(partitions, partition, partitions.count)
+    if reply[5] == _UNLISTED:
+        await enter_lists(partitions, partition)
 
 
 async def _prepare(partitions: Partitions, partition: int, count: int) -> list[Any]:

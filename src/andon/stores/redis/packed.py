@@ -34,6 +34,7 @@ class PackedEntry(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     fence: int
     frees_on_claim: bool
     spare: int | None
+    lists: tuple[str, ...] | None
 
 
 class CreateItem(msgspec.Struct, array_like=True, kw_only=True, gc=False):

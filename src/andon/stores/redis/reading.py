@@ -10,7 +10,7 @@ import msgspec
 
 from andon.contract.limits import MAX_BATCH, SCAN_BUDGET
 from andon.contract.queries import History, Page, Query, ReadyKind
-from andon.contract.query_filter import DUE, due_states, matches
+from andon.contract.query_filter import DUE, due_states, lists_asked, matches
 from andon.lifecycle.discarded import Discarded, discarded_of
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueStats
@@ -128,7 +128,8 @@ async def find(at: Partitions, query: Query) -> Page:
 
 
 def _goes_by_queues(query: Query) -> bool:
-    """Whether the lists of queues are looked at, and not one of a key, a group or dead letters.
+    """Whether the lists of queues are looked at, and not one of a key, a group, a name or dead
+    letters.
     (Who asks by how an id begins has all lists looked through in any case.)"""
     if query.due_first:
         return True
@@ -137,6 +138,7 @@ def _goes_by_queues(query: Query) -> bool:
         and query.group is None
         and not query.dead_letters
         and query.id_prefix is None
+        and not lists_asked(query)
     )
 
 
@@ -258,6 +260,8 @@ async def _axis(at: Partitions, query: Query, queues: Sequence[str]) -> list[str
         return [f"key:{query.key}"]
     if query.group is not None:
         return [f"group:{query.group}"]
+    if names := lists_asked(query):
+        return [f"list:{name}" for name in names]
     if query.dead_letters:
         return ["dead" if query.queue is None else f"dead:{query.queue}"]
     if query.id_prefix is not None:

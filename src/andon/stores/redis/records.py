@@ -151,6 +151,7 @@ def _pack_entry(entry: IndexEntry, task: Task, status: Status, number: int) -> b
             status.fence,
             frees,
             entry.spare,
+            entry.lists or None,
         )
     )
 

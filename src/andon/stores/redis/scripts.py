@@ -21,8 +21,9 @@ FIRST = {
 """Scripts that begin with others, before any shared part is there: for most of what they are given
 one of these returns the answer, for all else it goes on to the rest."""
 
-WRITER_VERSION = 2
-"""What a process must know to write here; scripts check it, also of one that has long been open."""
+WRITER_VERSION = 3
+"""What a process must know to write here; scripts check it, also of one that has long been open.
+3: it enters tasks in the lists by name."""
 
 _OWN = {
     "writer_version": WRITER_VERSION,

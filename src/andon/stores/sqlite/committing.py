@@ -99,15 +99,19 @@ def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed
     )
     moves: list[tuple[object, ...]] = []
     results: list[tuple[int, bytes]] = []
+    lists: list[tuple[str, int]] = []
     for p, pos in zip(prepared, positions, strict=True):
         seq = p.change.before.ref
         moves.append(_move_row(p, seq, pos))
         _hint_worker(tx, p.effects)
+        if p.effects.lists_in:
+            lists += [(name, seq) for name in p.effects.lists_in]
         if p.change.sets_result and p.change.result is not None:
             results.append((seq, p.change.result))
     if write(db, LIFE.move, moves) != len(moves):
         return None
     write(db, LIFE.put_result, results)
+    write(db, LIFE.enter_list, lists)
     tx.tally((p.change.before.definition.queue, p.change.event) for p in prepared)
     effects = [p.effects for p in prepared]
     moved = Counter((e.queue, e.left, e.state, e.dead_letter_in) for e in effects)
@@ -230,6 +234,8 @@ def _leave(tx: Transaction, effects: Effects, task_id: str, seq: int, partition:
     tx.count(queue, effects.left, -1)
     if effects.dead_letter_out:
         tx.count(queue, DEAD, -1)
+    for name in effects.lists_out:
+        tx.db.execute(LIFE.leave_list, (name, seq))
     if effects.ready_out is not None:
         unplace(tx, effects, seq, partition)
     elif effects.frees_slot:
@@ -256,6 +262,8 @@ def _enter(tx: Transaction, p: Prepared, seq: int, partition: int, pos: int) -> 
         else:
             tx.db.execute(LIFE.put_result, (seq, change.result))
     count(tx, effects, 1)
+    for name in effects.lists_in:
+        tx.db.execute(LIFE.enter_list, (name, seq))
     if effects.ready_in is not None:
         place(tx, effects.entry, seq, partition)
     tx.hint_timer(effects.timer)
@@ -391,6 +399,7 @@ def set_aside(tx: Transaction, seq: int, *, stands_ready: bool = True) -> None:
         tx.hint_ready(queue_name)
     tx.db.execute(EDGES.drop_fan_in, (task_id,))
     tx.db.execute(EDGES.drop_satisfied, (task_id,))
+    tx.db.execute(LIFE.leave_lists, (seq,))
     event = set_aside_event(revision, State(state), tx.now, "")
     pos = tx.add_event(seq, task_id, event, last)
     tx.db.execute(LIFE.set_aside, (seq, pos))

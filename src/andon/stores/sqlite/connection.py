@@ -4,14 +4,21 @@ import sqlite3
 from pathlib import Path
 
 from andon.model.errors import ConfigurationError, StoreError, StoreIncompatible
-from andon.model.task import RECORD_VERSION
 from andon.stores.sqlite.errors import translated
+from andon.stores.sqlite.listing import enter_lists
 from andon.stores.sqlite.location import Location
 from andon.stores.sqlite.lock import WriteLock
 from andon.stores.sqlite.statements import CONFIG, indexes, schema
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 """The schema this release writes. Kept in the file as `PRAGMA user_version`."""
+
+WRITER_VERSION = 2
+"""What a process must know to write to the file; one that has it open looks whenever another has
+written. 2: it enters tasks in the lists by name."""
+
+_MOVES = {5: enter_lists}
+"""What is done to what the tables hold, by version, after its script."""
 
 APPLICATION_ID = 0x414E444F
 """Marks a file as ours ("ANDO"), so that a foreign database is never written to."""
@@ -82,14 +89,16 @@ def _prepare(db: sqlite3.Connection, location: Location, lock: WriteLock) -> int
             version: int = db.execute("PRAGMA user_version").fetchone()[0]
             for step in range(version + 1, SCHEMA_VERSION + 1):
                 _run_script(db, schema(step))
+                if step in _MOVES:
+                    _MOVES[step](db)
             _run_script(db, indexes())
             if version < SCHEMA_VERSION:
                 db.execute(f"PRAGMA application_id = {APPLICATION_ID}")
                 db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+                db.execute(CONFIG.put_meta, ("min_writer", WRITER_VERSION))
             if version == 0:
                 partitions = location.partitions or 1
                 db.execute(CONFIG.put_meta, ("partitions", partitions))
-                db.execute(CONFIG.put_meta, ("min_writer", RECORD_VERSION))
             db.execute("COMMIT")
         except BaseException:
             db.execute("ROLLBACK")
@@ -120,10 +129,10 @@ def _check_settings(db: sqlite3.Connection, location: Location) -> int:
             "Partitions are fixed when a store is made."
         )
     min_writer: int = db.execute(CONFIG.meta, ("min_writer",)).fetchone()[0]
-    if min_writer > RECORD_VERSION:
+    if min_writer > WRITER_VERSION:
         raise StoreIncompatible(
             f"{location.path} holds records of version {min_writer}, this release writes "
-            f"{RECORD_VERSION}. Upgrade Andon here before using it."
+            f"{WRITER_VERSION}. Upgrade Andon here before using it."
         )
     return partitions
 

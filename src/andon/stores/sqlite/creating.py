@@ -219,6 +219,7 @@ def _write(tx: Transaction, fresh: Sequence[Prepared], first: int) -> None:
         first += len(p.batch.tasks)
     write(tx.db, LIFE.insert_task, rows.tasks)
     write(tx.db, LANES.insert_ready, rows.ready)
+    write(tx.db, LIFE.enter_list, rows.lists)
     wake(tx, rows.firsts)
 
 
@@ -228,6 +229,7 @@ class _Rows:
     def __init__(self) -> None:
         self.tasks: list[tuple[object, ...]] = []
         self.ready: list[tuple[object, ...]] = []
+        self.lists: list[tuple[str, int]] = []
         self.firsts: dict[int, Bound] = {}  #: of the lanes that got something
 
 
@@ -249,6 +251,8 @@ def _add_rows(tx: Transaction, p: Prepared, first: int, rows: _Rows) -> None:
         rows.tasks.append(
             (seq, partition, queue, state, revision, timer, key, group, dead, pos, body)
         )
+        if entry.lists:
+            rows.lists += [(name, seq) for name in entry.lists]
         if ready_in is None:
             if entry.remaining:
                 tx.db.execute(EDGES.start_fan_in, (task_id, entry.remaining, entry.spare))

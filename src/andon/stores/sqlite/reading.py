@@ -5,9 +5,11 @@ import itertools
 import sqlite3
 from collections.abc import Iterator, Sequence
 
-from andon.contract.limits import SCAN_BUDGET
+from msgspec.structs import replace
+
+from andon.contract.limits import MOST_SORTED, SCAN_BUDGET
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
-from andon.contract.query_filter import DUE, due_states, matches
+from andon.contract.query_filter import DUE, due_states, lists_asked, matches
 from andon.lifecycle.constants import HISTORY_KEPT
 from andon.lifecycle.discarded import Discarded, discarded_of
 from andon.model.errors import ConfigurationError
@@ -224,11 +226,17 @@ def _axis(db: sqlite3.Connection, query: Query, start: _Place) -> Iterator[_Plac
         lines = itertools.product(_queue_ids(db, query.queue), due_states(query))
         return heapq.merge(*(wait(*line) for line in lines))
     if query.id_prefix is not None:
-        return walk("by_id", query.id_prefix, f"{query.id_prefix}{_AFTER_ANY}")
+        begun = (query.id_prefix, f"{query.id_prefix}{_AFTER_ANY}")
+        (count,) = db.execute(READING.count_begun, (*begun, MOST_SORTED + 1)).fetchone()
+        if count <= MOST_SORTED:
+            return walk("by_id", *begun)
+        return _axis(db, replace(query, id_prefix=None), start)  # so many that some are soon met
     if query.key is not None:
         return walk("by_key", query.key)
     if query.group is not None:
         return walk("by_group", query.group)
+    if names := lists_asked(query):
+        return heapq.merge(*(walk("by_list", name) for name in names), reverse=query.newest_first)
     if query.dead_letters:
         return walk("by_dead")
     states = (State.ACTIVE,) if query.worker is not None else query.states

@@ -78,6 +78,8 @@ def _index(tx: Transaction, seq: int, p: Prepared, snapshot: Snapshot) -> None:
     task, entry, effects = snapshot.task, p.batch.entry, p.batch.effects
     task_id = task.id
     count(tx, effects, 1)
+    for name in effects.lists_in:
+        tx.db.execute(LIFE.enter_list, (name, seq))
     tx.hint_timer(entry.timer)
     if task.result is not None:
         tx.db.execute(LIFE.put_result, (seq, task.result))

@@ -43,7 +43,7 @@ from andon.stores.sqlite import (
     timing,
 )
 from andon.stores.sqlite.checkpoint import Checkpointer
-from andon.stores.sqlite.connection import SCHEMA_VERSION, connect, prepare
+from andon.stores.sqlite.connection import SCHEMA_VERSION, WRITER_VERSION, connect, prepare
 from andon.stores.sqlite.location import SameFile, parse
 from andon.stores.sqlite.lock import WriteLock
 from andon.stores.sqlite.renewing import renew
@@ -468,10 +468,10 @@ class SqliteStore:
         min_writer, newest_event_at = db.execute(LIFE.what_others_wrote).fetchone()
         if newest_event_at is not None:
             self._clock.catch_up(newest_event_at)
-        if min_writer > RECORD_VERSION:
+        if min_writer > WRITER_VERSION:
             raise StoreError(
                 f"{self._location.path} now holds records of version {min_writer}; this process "
-                f"writes {RECORD_VERSION}. Upgrade and restart it."
+                f"writes {WRITER_VERSION}. Upgrade and restart it."
             )
 
     def _committing(self, transaction: Transaction) -> None:

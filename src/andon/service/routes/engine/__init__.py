@@ -8,7 +8,15 @@ from typing import Any
 
 from litestar import Router
 
-from andon.service.routes.engine import claiming, control, fleet, reading, running, schedules
+from andon.service.routes.engine import (
+    alerts,
+    claiming,
+    control,
+    fleet,
+    reading,
+    running,
+    schedules,
+)
 
 _HANDLERS: list[Any] = [
     running.submit,
@@ -24,6 +32,7 @@ _HANDLERS: list[Any] = [
     schedules.put_schedules,
     schedules.act_on_schedules,
     schedules.backfill_schedule,
+    alerts.alerts,
     reading.get,
     reading.history,
     reading.find,

@@ -32,8 +32,8 @@ SELECT * FROM {schema}.create_tasks($1, $2, $3, ARRAY(SELECT u::{schema}.new_tas
     $5::bytea[], $6::integer[], $7::integer[], $8::text[], $9::bigint[], $10::bigint[],
     $11::bigint[], $12::text[], $13::text[], $14::boolean[], $15::bytea[], $16::bytea[], $17::integer[],
     $18::integer[], $19::bigint[], $20::bigint[], $21::bigint[], $22::integer[], $23::text[], $24::bigint[],
-    $25::text[], $26::bigint[], $27::text[], $28::bigint[]) u), $29::integer[], $30::integer[], $31::text[],
-    $32::integer[], $33::bigint[], $34::boolean, $35::boolean)
+    $25::text[], $26::bigint[], $27::text[], $28::bigint[], $29::text[]) u), $30::integer[], $31::integer[],
+    $32::text[], $33::integer[], $34::bigint[], $35::boolean, $36::boolean)
 
 -- name: claim
 SELECT * FROM {schema}.claim_tasks($1, $2, $3, $4, $5::text::integer[], $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
@@ -46,12 +46,12 @@ SELECT * FROM {schema}.commit_changes($1, $2, $3, $4, $5, $6)
 
 -- name: commit_ends
 SELECT * FROM {schema}.commit_ends($1, $2, $3, $4, $5, $6, $7::text::bigint[], $8::text::bigint[],
-    $9::text::bigint[], $10::text::bigint[], $11, $12, $13, $14)
+    $9::text::bigint[], $10::text::bigint[], $11, $12, $13, $14, $15)
 
 -- name: restore
 SELECT * FROM {schema}.restore_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
     $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $29, $30,
-    $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45, $46, $47)
+    $31, $32, $33, $34, $35, $36, $37, $38, $39, $40, $41, $42, $43, $44, $45, $46, $47, $48)
 
 -- name: set_aside
 SELECT {schema}.set_aside(u, {schema}.store_time($2)) FROM unnest($1::bigint[]) u

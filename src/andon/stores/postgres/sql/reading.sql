@@ -154,9 +154,11 @@ CROSS JOIN LATERAL (
 ) e ORDER BY u.i, e.child
 
 -- name: unsettled
-SELECT u.parent, t.state FROM {schema}.unsettled u JOIN {schema}.definition d ON d.id = ANY (ARRAY[u.parent])
-JOIN {schema}.task t ON t.seq = ANY (ARRAY[d.seq])
-WHERE t.state NOT IN ({{live_states}}) LIMIT $1
+SELECT u.parent, t.state FROM {schema}.unsettled u CROSS JOIN LATERAL (
+    SELECT x.seq FROM {schema}.definition x WHERE x.id = u.parent OFFSET 0
+) d CROSS JOIN LATERAL (
+    SELECT x.state FROM {schema}.task x WHERE x.seq = d.seq OFFSET 0
+) t WHERE t.state NOT IN ({{live_states}}) LIMIT $1
 
 -- name: queues
 SELECT n.name, q.body FROM {schema}.name n LEFT JOIN {schema}.queue q ON q.id = n.id
@@ -200,17 +202,21 @@ SELECT t.seq FROM {schema}.task t WHERE t.seq > $1 ORDER BY t.seq LIMIT $2
 -- name: by_seq_newest
 SELECT t.seq FROM {schema}.task t WHERE t.seq < $1 ORDER BY t.seq DESC LIMIT $2
 
--- Looks through all ids: their index follows the database's collation, in which those that begin
--- alike need not stand together. Only the few that do are looked up.
+-- Part of others: ids that begin with $1, a range of their index, which is walked in its order. No id
+-- has a character beyond the one that ends the range. They are counted up to a number, and sorted if
+-- they are few.
+-- name: begun
+SELECT d.seq FROM {schema}.definition d WHERE d.id >= $1::text AND d.id < $1::text || chr(127)
+ORDER BY d.id
+
+-- name: count_begun
+SELECT count(*) FROM ({begun} LIMIT $2) x
+
 -- name: by_id
-WITH begun AS MATERIALIZED (SELECT d.id FROM {schema}.definition d WHERE starts_with(d.id, $1))
-SELECT d.seq FROM begun b JOIN {schema}.definition d ON d.id = ANY (ARRAY[b.id]) WHERE d.seq > $2
-ORDER BY d.seq LIMIT $3
+SELECT x.seq FROM ({begun} OFFSET 0) x WHERE x.seq > $2 ORDER BY x.seq LIMIT $3
 
 -- name: by_id_newest
-WITH begun AS MATERIALIZED (SELECT d.id FROM {schema}.definition d WHERE starts_with(d.id, $1))
-SELECT d.seq FROM begun b JOIN {schema}.definition d ON d.id = ANY (ARRAY[b.id]) WHERE d.seq < $2
-ORDER BY d.seq DESC LIMIT $3
+SELECT x.seq FROM ({begun} OFFSET 0) x WHERE x.seq < $2 ORDER BY x.seq DESC LIMIT $3
 
 -- name: by_key
 SELECT t.seq FROM {schema}.task t WHERE t.key = $1 AND t.seq > $2 ORDER BY t.seq LIMIT $3
@@ -223,6 +229,16 @@ SELECT t.seq FROM {schema}.task t WHERE t."group" = $1 AND t.seq > $2 ORDER BY t
 
 -- name: by_group_newest
 SELECT t.seq FROM {schema}.task t WHERE t."group" = $1 AND t.seq < $2 ORDER BY t.seq DESC LIMIT $3
+
+-- name: by_list
+SELECT x.seq FROM unnest($1::text[]) l CROSS JOIN LATERAL (
+    SELECT e.seq FROM {schema}.listed e WHERE e.list = l AND e.seq > $2 ORDER BY e.list, e.seq LIMIT $3
+) x ORDER BY 1 LIMIT $3
+
+-- name: by_list_newest
+SELECT x.seq FROM unnest($1::text[]) l CROSS JOIN LATERAL (
+    SELECT e.seq FROM {schema}.listed e WHERE e.list = l AND e.seq < $2 ORDER BY e.list DESC, e.seq DESC LIMIT $3
+) x ORDER BY 1 DESC LIMIT $3
 
 -- name: by_dead
 SELECT t.seq FROM {schema}.task t WHERE t.dead AND t.seq > $1 ORDER BY t.seq LIMIT $2

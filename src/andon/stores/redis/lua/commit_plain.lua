@@ -4,8 +4,8 @@
 -- decided on, or has any of these, all is left to `commit`, with nothing written.
 -- A has the groups, in turn: changes that share an index entry and what their versions begin with.
 -- After ARGV[2] come the parts of each change; no id comes twice. About 10 microseconds a change.
-local ENTRY, GUARD, NEXT, QUEUE, STATE, CREATED, TIMER, DEAD_LETTER, RESULTS, DAY, TALLY, SIZE =
-  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12
+local ENTRY, GUARD, NEXT, QUEUE, STATE, CREATED, TIMER, DEAD_LETTER, RESULTS, DAY, TALLY, LISTS, SIZE =
+  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
 local ID, STATUS, EVENT, WRITE_ID, RESULT = 1, 2, 3, 4, 5
 local UNSET, CLEARED = 0, 2 -- what becomes of the results of a group; else each is set
 local FIRST, PARTS, LETTER_H, NEAR_MS = 2, 5, 104, {{near_timer_ms}}
@@ -107,6 +107,9 @@ if #ARGV > FIRST then
       if group[DEAD_LETTER] then
         put_in(P .. 'dead:' .. queue, group[CREATED], before, size)
         put_in(P .. 'dead', group[CREATED], before, size)
+      end
+      if group[LISTS] then
+        for _, name in ipairs(group[LISTS]) do put_in(P .. 'list:' .. name, group[CREATED], before, size) end
       end
       if timer then
         put_in(timers, timer, before, size)

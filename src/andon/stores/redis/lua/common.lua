@@ -10,7 +10,7 @@
 -- strings: a number would be printed and read again each time it goes into an index.
 local {{fields.entry STATE, QUEUE, KIND, KEY, GROUP, TIMER, SCORE, DEAD_AT, FIRST_LIMIT}}
 local {{fields.entry UNIQUE, UNIQUE_UNTIL, DEAD_LETTER, REMAINING, CREATED, RUN_NUMBER, FENCE, SPARE}}
-local {{fields.entry FREES_ON_CLAIM}}
+local {{fields.entry FREES_ON_CLAIM, LISTS}}
 -- Places in a run cell.
 local C_REVISION, C_RUN, C_FENCE, C_WORKER, C_TOKEN, C_AT, C_LEASE, C_HEARTBEAT, C_PROGRESS, C_MESSAGE =
   1, 2, 3, 4, 5, 6, 7, 8, 9, 10

@@ -66,6 +66,7 @@ local function leave(x, st, number, id)
     take_out(P .. 'dead:' .. queue, id)
     take_out(P .. 'dead', id)
   end
+  for _, name in ipairs(x[LISTS] or {}) do take_out(P .. 'list:' .. name, id) end
   if st == 'pending' then
     if x[SCORE] then unplace(x, number, id) end
   elseif st == 'active' then
@@ -89,6 +90,7 @@ local function enter(x, number, id)
     put_in(P .. 'dead:' .. queue, x[CREATED], id)
     put_in(P .. 'dead', x[CREATED], id)
   end
+  for _, name in ipairs(x[LISTS] or {}) do put_in(P .. 'list:' .. name, x[CREATED], id) end
   if state == 'pending' and x[SCORE] then place(x, number, id) end
 end
 
@@ -191,6 +193,7 @@ local function set_aside(id, queue)
   if x[UNIQUE] then let_go_of(x[UNIQUE], id) end
   local last = revision + 1
   x[STATE], x[SCORE], x[TIMER], x[DEAD_LETTER], x[UNIQUE] = 'unknown', nil, nil, false, nil
+  x[LISTS] = nil
   local packed = {}
   for i = 1, {{fields_of_entry}} do packed[i] = x[i] == nil and cjson.null or x[i] end
   put_in(list_of(x[QUEUE], 'unknown'), x[CREATED], id)

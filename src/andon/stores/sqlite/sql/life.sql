@@ -87,6 +87,15 @@ SELECT revision, lease_until, state, partition, last FROM task WHERE seq = ?
 -- name: seq_of
 SELECT seq FROM definition WHERE id = ?
 
+-- name: enter_list
+INSERT INTO listed (list, seq) VALUES (?, ?) ON CONFLICT DO NOTHING
+
+-- name: leave_list
+DELETE FROM listed WHERE list = ? AND seq = ?
+
+-- name: leave_lists
+DELETE FROM listed WHERE seq = ?
+
 -- name: put_result
 INSERT INTO result (seq, body) VALUES (?, ?)
 ON CONFLICT (seq) DO UPDATE SET body = excluded.body

@@ -41,6 +41,10 @@ SELECT seq FROM definition WHERE id >= ? AND id < ? AND +seq > ? ORDER BY +seq L
 -- name: by_id_newest
 SELECT seq FROM definition WHERE id >= ? AND id < ? AND +seq < ? ORDER BY +seq DESC LIMIT ?
 
+-- How many ids begin so, up to a number.
+-- name: count_begun
+SELECT count(*) FROM (SELECT 1 FROM definition WHERE id >= ? AND id < ? LIMIT ?)
+
 -- name: by_key
 SELECT seq FROM task WHERE key = ? AND seq > ? ORDER BY seq LIMIT ?
 
@@ -52,6 +56,16 @@ SELECT seq FROM task WHERE "group" = ? AND seq > ? ORDER BY seq LIMIT ?
 
 -- name: by_group_newest
 SELECT seq FROM task WHERE "group" = ? AND seq < ? ORDER BY seq DESC LIMIT ?
+
+-- name: definitions_after
+SELECT t.seq, t.state, CAST(d.body AS BLOB) FROM task t JOIN definition d USING (seq)
+WHERE t.seq > ? ORDER BY t.seq LIMIT ?
+
+-- name: by_list
+SELECT seq FROM listed WHERE list = ? AND seq > ? ORDER BY seq LIMIT ?
+
+-- name: by_list_newest
+SELECT seq FROM listed WHERE list = ? AND seq < ? ORDER BY seq DESC LIMIT ?
 
 -- name: by_dead
 SELECT seq FROM task WHERE dead IS NOT NULL AND seq > ? ORDER BY seq LIMIT ?

@@ -52,7 +52,7 @@ BEGIN
         RETURN;
     END IF;
     PERFORM hold_keys(ARRAY[k.queue], ARRAY[k.key]);
-    SELECT x.*, d.id INTO k FROM task x JOIN definition d ON d.seq = p_seq WHERE x.seq = p_seq FOR UPDATE OF x;
+    SELECT x.*, d.id COLLATE "default" AS id INTO k FROM task x JOIN definition d ON d.seq = p_seq WHERE x.seq = p_seq FOR UPDATE OF x;
     IF NOT FOUND OR k.state = 'unknown' THEN
         RETURN;
     END IF;
@@ -74,6 +74,7 @@ BEGIN
     END IF;
     DELETE FROM fan_in WHERE child = k.id;
     DELETE FROM satisfied WHERE child = k.id;
+    DELETE FROM listed l WHERE l.seq = p_seq;
     p := places(1);
     INSERT INTO event (place, pos, seq, prev, at, revision, task, source)
     VALUES (p, nextval('event_pos'), p_seq, k.last, t, k.revision + 1, k.id, k.state);
@@ -126,6 +127,9 @@ BEGIN
     IF k.dead THEN
         INSERT INTO delta (queue, n, state) VALUES (k.queue, -1, '+dead');
     END IF;
+    IF c.lists_out IS NOT NULL THEN
+        DELETE FROM listed l WHERE l.list = ANY (c.lists_out) AND l.seq = c.seq;
+    END IF;
     IF k.state = 'pending' THEN
         DELETE FROM ready e WHERE e.lane = c.old_lane AND e.ord = c.old_ord AND e.seq = c.seq;
         was_ready := FOUND;
@@ -159,6 +163,9 @@ BEGIN
         asked = c.asked, body = c.status, run = c.run, worker = c.worker, last = p,
         result = CASE WHEN c.sets_result THEN c.result ELSE result END WHERE seq = c.seq;
     INSERT INTO delta (queue, n, state) VALUES (k.queue, 1, c.state);
+    IF c.lists_in IS NOT NULL THEN
+        INSERT INTO listed (list, seq) SELECT u, c.seq FROM unnest(c.lists_in) u ON CONFLICT DO NOTHING;
+    END IF;
     IF c.dead THEN
         INSERT INTO delta (queue, n, state) VALUES (k.queue, 1, '+dead');
     END IF;
@@ -188,6 +195,9 @@ BEGIN
             INSERT INTO delta (queue, n, state) VALUES (k.queue, -1, c.state);
             IF c.dead THEN
                 INSERT INTO delta (queue, n, state) VALUES (k.queue, -1, '+dead');
+            END IF;
+            IF c.end_lists IS NOT NULL THEN
+                DELETE FROM listed l WHERE l.list = ANY (c.end_lists) AND l.seq = c.seq;
             END IF;
             IF c.discard_leaves IS NOT NULL THEN
                 DELETE FROM unique_key u WHERE u.key = c.discard_leaves AND u.id = c.id;

@@ -5,11 +5,11 @@
 -- Each ends an active task without keys whose revision is the one given, and sets its result. What
 -- is no longer so is left as it is, its kind NULL, for `commit_changes` to look at. `kinds` is NULL
 -- when all were applied and none has dependents. `p_results` is empty when all have the result
--- `p_result`.
+-- `p_result`. `p_lists` are the lists by name that each enters, one for each; empty if none enters any.
 CREATE FUNCTION commit_ends(
     p_told bigint, p_me text, p_queues integer[], p_state text, p_tally text, p_dead boolean, p_seqs bigint[],
     p_revisions bigint[], p_timers bigint[], p_at bigint[], p_statuses bytea[], p_events bytea[], p_results bytea[],
-    p_result bytea,
+    p_result bytea, p_lists text[],
     OUT told bigint, OUT pos bigint, OUT wanted text[], OUT promoted integer[], OUT due boolean, OUT kinds text[], OUT holders text[]
 ) LANGUAGE plpgsql VOLATILE {settings} AS $$
 #variable_conflict use_column
@@ -41,6 +41,10 @@ BEGIN
         UNION ALL SELECT m.queue, count(*), '+dead', NULL, NULL, NULL FROM moved m WHERE p_dead GROUP BY 1
     )
     SELECT array_agg(m.i) INTO done FROM moved m;
+    IF cardinality(p_lists) > 0 THEN
+        INSERT INTO listed (list, seq)
+        SELECT p_lists[u.i], p_seqs[u.i] FROM unnest(done) u (i) ON CONFLICT DO NOTHING;
+    END IF;
     IF coalesce(cardinality(done), 0) < size THEN
         SELECT array_agg(CASE WHEN x.i = ANY (done) THEN 'a' END ORDER BY x.i) INTO kinds
         FROM generate_series(1, size) x (i);
@@ -52,7 +56,9 @@ BEGIN
     INTO edges, promoted, wanted;
     IF edges THEN
         FOR r IN SELECT u.i, e.parent, bool_or(NOT e.settled) AS unsettled FROM unnest(done) u (i)
-            CROSS JOIN LATERAL (SELECT x.id FROM definition x WHERE x.seq = p_seqs[u.i] OFFSET 0) d
+            CROSS JOIN LATERAL (
+                SELECT x.id COLLATE "default" AS id FROM definition x WHERE x.seq = p_seqs[u.i] OFFSET 0
+            ) d -- collated as the index of edges is, which would not be used otherwise
             CROSS JOIN LATERAL (SELECT x.parent, x.settled FROM edge x WHERE x.parent = d.id OFFSET 0) e
             GROUP BY 1, 2
         LOOP

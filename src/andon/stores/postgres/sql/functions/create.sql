@@ -8,12 +8,13 @@ CREATE TYPE new_task AS (
     id text, definition bytea, partition integer, queue integer, state text, revision bigint,
     created bigint, timer bigint, key text, "group" text, dead boolean, status bytea, event bytea,
     lane integer, level integer, ord bigint, dead_at bigint, first_limit bigint, run_no integer, frees text,
-    remaining bigint, unique_key text, unique_until bigint, heir_of text, spare bigint
+    remaining bigint, unique_key text, unique_until bigint, heir_of text, spare bigint,
+    lists text                -- by name, with a line for each; NULL: it stands in none
 );
 
 -- The last arguments sum the batch up, because a look at every row costs as much as a small table:
 -- its queues, keys (with the queue of each) and lanes (with the least place in each), and whether
--- there are unique keys and dead letters or dependencies among them.
+-- there are unique keys and dead letters, dependencies or lists by name among them.
 CREATE FUNCTION create_tasks(
     p_told bigint, p_me text, p_free boolean, p_tasks new_task[], p_queues integer[], p_key_queues integer[],
     p_keys text[], p_lanes integer[], p_lows bigint[], p_uniques boolean, p_more boolean,
@@ -169,6 +170,10 @@ BEGIN
         PERFORM lower_marks(p_lanes, p_lows);
     END IF;
     IF p_more THEN
+        INSERT INTO listed (list, seq)
+        SELECT l, u.seq FROM unnest(seqs, outcomes, p_tasks) u (seq, outcome)
+        CROSS JOIN LATERAL unnest(string_to_array(u.lists, E'\n')) l
+        WHERE u.lists IS NOT NULL AND coalesce(u.outcome, 'n') = 'n';
         INSERT INTO fan_in (child, remaining, spare)
         SELECT u.id, u.remaining, u.spare FROM unnest(outcomes, p_tasks) u (outcome)
         WHERE u.remaining > 0 AND coalesce(u.outcome, 'n') = 'n' ON CONFLICT DO NOTHING;

@@ -7,7 +7,7 @@ CREATE FUNCTION restore_tasks(
     p_keys text[], p_groups text[], p_dead boolean[], p_statuses bytea[],
     p_lanes integer[], p_levels integer[], p_ords bigint[], p_dead_at bigint[],
     p_first_limits bigint[], p_run_nos integer[], p_frees text[], p_remaining bigint[],
-    p_uniques text[], p_untils bigint[], p_heirs_of text[], p_spares bigint[],
+    p_uniques text[], p_untils bigint[], p_heirs_of text[], p_spares bigint[], p_lists text[],
     p_asked boolean[], p_fences bigint[], p_runs text[], p_workers text[], p_claimed bigint[], p_leases bigint[],
     p_heartbeats bigint[], p_progress integer[], p_messages text[], p_results bytea[],
     p_move_of integer[], p_move_at bigint[], p_moves bytea[], p_move_tallies text[],
@@ -26,12 +26,12 @@ BEGIN
     FOR r IN SELECT * FROM unnest(
             p_ids, p_definitions, p_partitions, p_queues, p_states, p_revisions, p_created, p_timers,
             p_keys, p_groups, p_dead, p_statuses, p_lanes, p_levels, p_ords, p_dead_at, p_first_limits, p_run_nos,
-            p_frees, p_remaining, p_uniques, p_untils, p_heirs_of, p_spares, p_asked, p_fences, p_runs, p_workers, p_claimed, p_leases,
+            p_frees, p_remaining, p_uniques, p_untils, p_heirs_of, p_spares, p_lists, p_asked, p_fences, p_runs, p_workers, p_claimed, p_leases,
             p_heartbeats, p_progress, p_messages, p_results)
         WITH ORDINALITY u (
             id, definition, partition, queue, state, revision, created, timer,
             key, grp, dead, status, lane, level, ord, dead_at, first_limit, run_no,
-            frees, remaining, takes, takes_until, heir_of, spare, asked, fence, run, worker, claimed_at, lease_until,
+            frees, remaining, takes, takes_until, heir_of, spare, lists, asked, fence, run, worker, claimed_at, lease_until,
             heartbeat_at, progress, message, result, i)
         LEFT JOIN LATERAL (SELECT c.per_key FROM queue c WHERE c.id = u.queue) c ON true ORDER BY u.i
     LOOP
@@ -64,6 +64,9 @@ BEGIN
         INSERT INTO delta (queue, n, state) VALUES (r.queue, 1, r.state);
         IF r.dead THEN
             INSERT INTO delta (queue, n, state) VALUES (r.queue, 1, '+dead');
+        END IF;
+        IF r.lists IS NOT NULL THEN
+            INSERT INTO listed (list, seq) SELECT u, p_seq FROM unnest(string_to_array(r.lists, E'\n')) u;
         END IF;
         IF r.lane IS NOT NULL AND r.key IS NOT NULL THEN
             promoted := promoted || place_keyed(false, ARRAY[r.queue], ARRAY[r.key], ARRAY[r.lane], ARRAY[r.level],

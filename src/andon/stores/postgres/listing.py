@@ -1,0 +1,37 @@
+"""What records made before version 6 of the schema stand in of the lists by name, entered once.
+
+Which lists those are is told by the record alone (`lifecycle.indexes.lists_of`), so every
+definition is read. This is part of the migration's transaction.
+"""
+
+from typing import Any
+
+from andon.lifecycle.indexes import lists_of
+from andon.model.words import State
+from andon.stores.kit.codec import Undecodable, decode_definition
+
+_PAGE = 2_000
+
+_DEFINITIONS = """
+SELECT t.seq, t.state, d.body FROM task t JOIN definition d USING (seq)
+WHERE t.seq > $1 ORDER BY t.seq LIMIT $2
+"""
+
+_ENTER = """
+INSERT INTO listed (list, seq) SELECT * FROM unnest($1::text[], $2::bigint[]) ON CONFLICT DO NOTHING
+"""
+
+
+async def enter_lists(db: Any) -> None:
+    """Enter every record in the lists that it stands in."""
+    last = 0
+    while rows := await db.fetch(_DEFINITIONS, last, _PAGE):
+        entered: list[tuple[str, int]] = []
+        for seq, state, body in rows:
+            last = seq
+            try:
+                definition = decode_definition(body)
+            except Undecodable:
+                continue  # set aside by whoever meets it, and in no list
+            entered += [(name, seq) for name in lists_of(definition, State(state))]
+        await db.execute(_ENTER, [name for name, _ in entered], [seq for _, seq in entered])

@@ -1,0 +1,1 @@
+"""`andon top`: the board on a terminal, drawn by Textual from the same view models."""

@@ -1,0 +1,54 @@
+"""What every page of `andon top` is given: whom it reads by, who looks, and where the tasks are."""
+
+from collections.abc import Awaitable
+from typing import TypeVar
+
+from andon.dashboard.access import Visitor
+from andon.dashboard.reading import Reader
+from andon.dashboard.requests import Refused
+from andon.dashboard.views.bodies import Redaction
+from andon.engine.actor import acting_as
+from andon.engine.base import Engine
+from andon.model.errors import AndonError
+
+T = TypeVar("T")
+
+
+class Desk:
+    """One use of `andon top`.
+
+    Whoever looks may do all that their access to the store, or their token at the service, allows:
+    a service refuses the rest.
+    """
+
+    def __init__(self, engine: Engine, *, location: str, actor: str) -> None:
+        async def opened() -> Engine:
+            return engine
+
+        self.reader = Reader(opened, Redaction(), location)
+        self.visitor = Visitor(name=actor, actor=actor)
+        self.location = location
+
+    async def tried(self, act: Awaitable[T]) -> "T | Wrong":
+        """What an act gives, done in the name of who looks; or what was wrong with it."""
+        with acting_as(self.visitor.actor):
+            try:
+                return await act
+            except Refused as refused:
+                return Wrong(refused.detail)
+            except Exception as error:
+                return Wrong(sentence(error))
+
+
+def sentence(error: Exception) -> str:
+    """What went wrong. What is no error of Andon's should not have happened, and is named; whoever
+    looks goes on looking."""
+    if isinstance(error, AndonError | OSError) and str(error):
+        return str(error)
+    return f"This should not have happened: {type(error).__name__}: {str(error)[:300]}"
+
+
+class Wrong(str):
+    """Why something was not done, as a sentence."""
+
+    __slots__ = ()
