@@ -12,6 +12,7 @@ from andon.dashboard.assets import assets
 from andon.engine.base import Submission
 
 from .browser import Watched, chromium, faults_of_access, kept, looking, needs_chromium, overflow
+from .finding import find_and_rerun
 from .scene import scene, settled
 
 pytestmark = [needs_chromium, pytest.mark.slow]
@@ -228,23 +229,8 @@ def test_what_is_chosen_and_focused_stays_when_the_list_is_drawn_anew(
 
 
 def test_a_failed_task_is_found_read_and_rerun_within_five_clicks(board: Watched):
-    clicks = 0
-
-    def click(what: object) -> None:
-        nonlocal clicks
-        clicks += 1
-        what.click()  # type: ignore[attr-defined]
-
     page = board.open("/")
-    click(page.locator("#stations").get_by_role("link", name="failed"))
-    page.get_by_label("name", exact=True).fill("shop.charge")
-    click(page.get_by_role("button", name="Find"))
-    click(page.locator("#tasks tbody tr", has_text="bank at").first.locator("a").first)
-    expect(page.locator("#traceback")).to_contain_text("refused the connection")
-    click(page.get_by_role("button", name="Run again"))
-    expect(page.locator(".said")).to_contain_text("runs again")
-    expect(page.locator("#task-runs")).to_contain_text("rerun")
-    assert clicks <= 5
+    assert find_and_rerun(page, "shop.charge", "refused the connection") <= 5
 
 
 def test_a_log_grows_while_it_is_looked_at(board: Watched, shop: Running):
