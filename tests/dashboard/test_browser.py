@@ -296,3 +296,33 @@ def test_script_and_style_are_small(shop: Running):
     files = assets()
     zipped = sum(len(gzip.compress(files[name].body)) for name in ("board.css", "board.js"))
     assert zipped < 20_000
+
+
+def test_what_is_written_changes_a_task_by_keyboard_alone(board: Watched, shop: Running):
+    task = Submission(id="change-1", name="shop.remind", queue="mail", args=b'["ann"]', delay=7200)
+    shop.call(shop.service.engine.submit([task]))
+    page = board.open("/tasks/change-1")
+    page.get_by_label("starts").fill("+3h")
+    page.keyboard.press("Enter")
+    expect(page.locator(".said")).to_contain_text("has another start")
+    expect(page.locator("h1")).to_contain_text("change-1")
+    page.get_by_text("Edit the arguments").press("Enter")
+    expect_no_faults(page, "a task with its forms open")
+    page.get_by_label("arguments, as JSON").fill('["bob"]')
+    page.get_by_role("button", name="Cancel it, and submit one").press("Enter")
+    expect(page.locator(".said")).to_contain_text("in place of change-1")
+    expect(page.locator("#arguments")).to_contain_text("bob")
+    page.get_by_role("link", name="change-1").click()
+    expect(page.locator("#task-head")).to_contain_text("cancelled")
+    assert overflow(page) <= 0
+
+
+def test_limits_of_a_queue_are_changed_without_script(browser: Browser, shop: Running):
+    with looking(browser, shop.url, java_script_enabled=False) as board:
+        page = board.page
+        page.goto(f"{shop.url}/queues/reports")
+        page.get_by_label("most pending tasks").fill("5000")
+        page.get_by_role("button", name="Change", exact=True).click()
+        expect(page.locator(".said")).to_contain_text("has other settings: max_size")
+        expect(page.get_by_label("most pending tasks")).to_have_value("5000")
+        assert overflow(page) <= 0

@@ -12,6 +12,7 @@ from andon.dashboard import reading_fleet, reading_letters, reading_tasks
 from andon.dashboard.alerting import Alerting
 from andon.dashboard.answers import Shown
 from andon.dashboard.downloads import Download
+from andon.dashboard.editing import written
 from andon.dashboard.pages import andon as andon_page
 from andon.dashboard.pages import bulk as bulk_page
 from andon.dashboard.pages import doctor as doctor_page
@@ -256,6 +257,7 @@ class Pages:
             asked.place,
             row,
             settings=settings_of(config),
+            texts=written(config),
             days=history.days,
             minutes=minutes,
             now=view.now,
