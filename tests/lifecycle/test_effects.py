@@ -187,6 +187,7 @@ CHANGED: dict[str, Any] = {
     "dependencies": ("p", "q"),
     "needs": 1,
     "policy": replace(submitted().policy, lease=99.0, timeout=5.0),
+    "tags": ("x",),
 }
 """Fields of a definition that its index entry is made of, with other values."""
 
