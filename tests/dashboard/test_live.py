@@ -192,7 +192,8 @@ def test_a_stream_ends_in_good_order_when_the_service_stops(service: Running):
 
 def test_a_viewer_that_is_gone_is_forgotten(service: Running):
     with streaming(service, "andon") as answer:
-        next(events_of(answer))
+        events = events_of(answer)  # kept: without it the connection is closed
+        next(events)
         assert len(service.service.board.live) == 1  # type: ignore[union-attr]
     assert eventually(lambda: len(service.service.board.live) == 0)  # type: ignore[union-attr]
 
