@@ -84,7 +84,7 @@ class Top(App[None]):
         self.theme = DARK if self.theme == LIGHT else LIGHT
         page = self.screen
         if isinstance(page, Page):
-            page.redraw()
+            page.repaint()
 
     def action_help(self) -> None:
         """The keys of the page, then those of all pages."""
