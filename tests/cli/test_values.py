@@ -3,8 +3,9 @@
 import click
 import pytest
 
-from andon.cli.values import When, comma_separated, seconds_of, when_of
+from andon.cli.values import When, comma_separated, when_of
 from andon.model.cleaning import clean
+from andon.model.durations import seconds_of
 from andon.model.rates import rate_of
 from andon.model.wording import ago, size_of, span
 

@@ -5,11 +5,13 @@ from andon.lifecycle.commands import (
     Cancel,
     Complete,
     Delete,
+    Deliver,
     Fail,
     Lose,
     RequestCancel,
     Rerun,
     Snooze,
+    Unblock,
 )
 from andon.model.task import TaskError
 from andon.model.words import Event, State
@@ -59,6 +61,53 @@ async def test_changes_of_a_batch_stand_alone(kit: Kit) -> None:
         ChangeKind.CONFLICT,
         ChangeKind.APPLIED,
     ]
+
+
+async def test_changes_of_all_kinds_in_one_batch_are_each_as_if_alone(kit: Kit) -> None:
+    start = kit.store.now() + 3_600_000
+    ends, fails, snoozes, asked, stale = [await kit.active() for _ in range(5)]
+    bears = await kit.active()
+    births = (kit.record("borne").definition,)
+    owes = await kit.moved(bears, Complete(births=births))
+    parent = await kit.active()
+    again = await kit.moved(await kit.active(), Complete(result=b"2"))
+    scheduled, pending = await kit.submit(run_at=start), await kit.submit()
+    blocked = await kit.submit(dependencies=(parent.id,))
+    late = kit.change(stale, Complete())
+    await kit.move(stale, RequestCancel())
+    batch = [
+        kit.change(ends, Complete(result=b"1")),
+        kit.change(owes, Deliver(revision=owes.status.revision)),
+        kit.change(fails, Fail(error=TaskError(message="no"), retryable=False)),
+        kit.change(scheduled, Cancel()),
+        late,
+        kit.change(snoozes, Snooze(delay=60)),
+        kit.change(pending, Cancel()),
+        kit.change(asked, RequestCancel()),
+        kit.change(blocked, Unblock()),
+        kit.change(again, Rerun()),
+    ]
+    outcomes = await kit.store.commit(batch)
+    assert [o.kind for o in outcomes if o.kind is not ChangeKind.APPLIED] == [ChangeKind.CONFLICT]
+    assert outcomes[4].kind is ChangeKind.CONFLICT
+    for change in batch:
+        if change is not late:
+            assert (await kit.there(change.before.id)).status == change.after
+            moves = (await kit.store.history(change.before.id)).events
+            assert [e.write_id for e in moves].count(change.event.write_id) == 1
+            assert moves[-1].write_id == change.event.write_id
+    assert (await kit.there(ends.id)).result == b"1"
+    assert (await kit.there(again.id)).result is None
+    counts = {name: n for name, n in (await kit.stats()).counts.items() if n}
+    assert counts == {
+        "active": 3,
+        "cancelled": 2,
+        "completed": 2,
+        "failed": 1,
+        "pending": 2,
+        "scheduled": 1,
+    }
+    assert (await kit.stats()).dead_letters == 1
 
 
 async def test_a_change_to_a_task_that_is_not_there_is_answered_gone(kit: Kit) -> None:

@@ -12,6 +12,7 @@ from andon.dashboard.assets import assets
 from andon.engine.base import Submission
 
 from .browser import Watched, chromium, faults_of_access, kept, looking, needs_chromium, overflow
+from .finding import find_and_rerun
 from .scene import scene, settled
 
 pytestmark = [needs_chromium, pytest.mark.slow]
@@ -28,6 +29,9 @@ PAGES = {
     "schedules": "/schedules",
     "schedule": "/schedules/shop-tidy",
     "flows": "/flows",
+    "alerts": "/alerts",
+    "alert-rule": "/alerts/rule",
+    "alert-target": "/alerts/target",
     "tokens": "/tokens",
     "audit": "/audit",
     "doctor": "/doctor",
@@ -132,6 +136,44 @@ def test_counts_change_by_themselves(board: Watched, shop: Running):
     expect(row).to_have_count(1)
 
 
+def test_a_rule_is_made_and_changed_by_keyboard_alone(board: Watched, shop: Running):
+    chat = {"how": "chat", "url": "http://127.0.0.1:1/"}
+    shop.call(shop.service.engine.alerts.put_target("chat", chat))
+    page = board.open("/alerts/rule")
+    page.get_by_label("name of the rule").focus()
+    page.keyboard.type("stuck")
+    page.get_by_label("above: an age").focus()
+    page.keyboard.type("soon")
+    page.get_by_label("targets to tell").focus()
+    page.keyboard.type("chat")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("'soon' is no duration")
+    expect_no_faults(page, "a form that is wrong")
+    page.get_by_label("above: an age").fill("10m")
+    page.keyboard.press("Enter")
+    row = page.locator("#alert-rules tbody tr")
+    expect(row).to_contain_text("the oldest task waits for more than 10m")
+    expect_no_faults(page, "a list with a rule")
+    page = board.open("/alerts/rules/stuck")
+    page.get_by_label("for how long").fill("5m")
+    page.keyboard.press("Enter")  # saves, though another button removes
+    expect(row).to_contain_text("for 5m")
+    row.get_by_role("link", name="stuck").click()
+    page.get_by_role("button", name="Remove the rule stuck").click()
+    expect(page.locator("#alert-rules")).to_contain_text("There is none")
+    board.check()
+
+
+def test_a_target_is_tested_from_its_row(board: Watched, shop: Running):
+    chat = {"how": "chat", "url": "http://127.0.0.1:1/"}
+    shop.call(shop.service.engine.alerts.put_target("chat", chat))
+    page = board.open("/alerts")
+    page.get_by_role("button", name="Tell chat that this is a test").click()
+    expect(page.locator("h1")).to_contain_text("andon.alert.chat")
+    expect(page.locator("main")).to_contain_text("could not be asked")
+    board.check()
+
+
 def test_the_cord_is_pulled_by_keyboard_alone(board: Watched, shop: Running):
     page = board.open("/")
     page.keyboard.press("Tab")
@@ -187,23 +229,8 @@ def test_what_is_chosen_and_focused_stays_when_the_list_is_drawn_anew(
 
 
 def test_a_failed_task_is_found_read_and_rerun_within_five_clicks(board: Watched):
-    clicks = 0
-
-    def click(what: object) -> None:
-        nonlocal clicks
-        clicks += 1
-        what.click()  # type: ignore[attr-defined]
-
     page = board.open("/")
-    click(page.locator("#stations").get_by_role("link", name="failed"))
-    page.get_by_label("name", exact=True).fill("shop.charge")
-    click(page.get_by_role("button", name="Find"))
-    click(page.locator("#tasks tbody tr", has_text="bank at").first.locator("a").first)
-    expect(page.locator("#traceback")).to_contain_text("refused the connection")
-    click(page.get_by_role("button", name="Run again"))
-    expect(page.locator(".said")).to_contain_text("runs again")
-    expect(page.locator("#task-runs")).to_contain_text("rerun")
-    assert clicks <= 5
+    assert find_and_rerun(page, "shop.charge", "refused the connection") <= 5
 
 
 def test_a_log_grows_while_it_is_looked_at(board: Watched, shop: Running):

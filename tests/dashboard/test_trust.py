@@ -34,6 +34,11 @@ ACTS = {
     "/acts/schedule/pause": {"schedule": "t1"},
     "/acts/schedule/resume": {"schedule": "t1"},
     "/acts/schedule/run": {"schedule": "t1"},
+    "/acts/alerts/rule": {"name": "r", "when": "new-error", "is-new": "yes"},
+    "/acts/alerts/remove-rule": {"name": "r"},
+    "/acts/alerts/target": {"name": "t", "how": "chat", "url": "http://127.0.0.1:1/"},
+    "/acts/alerts/remove-target": {"target": "t"},
+    "/acts/alerts/test": {"target": "t"},
     "/bulk/chosen": {"do": "cancel", "chosen": "t1"},
     "/bulk/matching": {"do": "cancel", "queue": "mail"},
     "/bulk/letters": {"do": "delete", "queue": "mail"},
@@ -54,6 +59,9 @@ PAGES = (
     "/workers",
     "/schedules",
     "/flows",
+    "/alerts",
+    "/alerts/rule",
+    "/alerts/target",
     "/tokens",
     "/audit",
     "/doctor",
@@ -149,7 +157,16 @@ def test_what_a_token_may_not_see_is_neither_in_the_navigation_nor_there(guarded
     page = site.get("/tasks?queue=mail")
     names = {link.text for link in page.one("nav", aria_label="Pages").every("a")}
     assert names == {"Tasks", "Dead letters", "Schedules", "Flows"}
-    for path in ("/", "/queues/mail", "/workers", "/tokens", "/audit", "/doctor", "/tasks"):
+    for path in (
+        "/",
+        "/queues/mail",
+        "/workers",
+        "/alerts",
+        "/tokens",
+        "/audit",
+        "/doctor",
+        "/tasks",
+    ):
         assert _status(site, path) == 403, path
     assert site.http.get("/live?topic=andon").status_code == 404
     assert site.get("/tasks/t1").one("h1").text == "shop.remind t1"

@@ -118,6 +118,35 @@ async def test_a_crash_between_the_writes_is_finished_by_the_timer(
     assert (ended.state, ended.result) == (State.COMPLETED, b"1")
 
 
+async def test_what_is_being_paid_is_not_paid_by_its_timer_as_well(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = shop.engine.store.create
+    begun, may_go_on = asyncio.Event(), asyncio.Event()
+    created: list[str] = []
+
+    async def slow(tasks: Sequence[Task]) -> list[Created]:
+        created.extend(task.id for task in tasks)
+        begun.set()
+        await may_go_on.wait()
+        return await create(tasks)
+
+    await shop.submit("a")
+    (task,) = await shop.claim()
+    monkeypatch.setattr(shop.engine.store, "create", slow)
+    await shop.engine.report(task, DONE, [child("b")])
+    await begun.wait()
+    shop.clock.ms += 3_000
+    await shop.engine.timekeeper.run_once()
+    assert created == ["b"]
+    may_go_on.set()
+    await shop.told()
+    assert await shop.state("b") is State.PENDING
+    assert (await shop.task("a")).status.owes == ()
+    await shop.later(600)
+    assert created == ["b"], "nothing is owed any more"
+
+
 async def test_a_refused_birth_does_not_undo_the_move_and_the_event_says_why(shop: Shop) -> None:
     await shop.submit("holder", unique_key="k", delay=60)
     await shop.submit("taken", name="other", delay=60)

@@ -1,11 +1,16 @@
 """Acts of control: by id, on any state, and never by halves."""
 
+from collections.abc import Sequence
+
 import pytest
 
+from andon.contract.outcomes import Changed
 from andon.contract.queries import Query
+from andon.contract.requests import Change
 from andon.engine.bulk import act_on_ids
 from andon.lifecycle.commands import (
     Archive,
+    Cancel,
     Complete,
     Delete,
     Fail,
@@ -20,6 +25,7 @@ from andon.model.errors import (
     InvalidSubmission,
     InvalidTransition,
     LeaseLost,
+    StoreUnavailable,
     TaskNotFound,
     UniqueKeyHeld,
 )
@@ -37,6 +43,43 @@ async def test_cancel_of_a_waiting_task_is_at_once(shop: Shop) -> None:
     assert (acted.state, acted.changed) == (State.CANCELLED, True)
     (again,) = await shop.engine.cancel(["a"])
     assert (again.state, again.changed, again.error) == (State.CANCELLED, False, None)
+
+
+async def test_of_acts_on_tasks_just_read_one_that_has_moved_is_decided_anew(shop: Shop) -> None:
+    ids = ["a", "b", "c", "d"]
+    for task_id in ids:
+        await shop.submit(task_id)
+    read = [await shop.task(task_id) for task_id in ids]
+    await shop.engine.act(["b"], Reprioritise(priority=3))
+    await shop.engine.cancel(["c"])
+    acted = await shop.engine._control.act_each([(task, Cancel()) for task in read])
+    assert [one.id for one in acted] == ids
+    assert [one.changed for one in acted] == [True, True, False, True]
+    assert isinstance(acted[2].error, InvalidTransition)
+    assert [await shop.state(task_id) for task_id in ids] == [State.CANCELLED] * 4
+
+
+async def test_acts_that_a_store_writes_before_it_goes_away_are_known(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for task_id in ("a", "b"):
+        await shop.submit(task_id)
+    await shop.submit("child", dependencies=("a",), requires="all-resolved")
+    read = [await shop.task(task_id) for task_id in ("b", "a")]
+    commit = shop.engine.store.commit
+
+    async def first_alone(changes: Sequence[Change]) -> list[Changed]:
+        if changes[0].before.id == "b":
+            raise StoreUnavailable("away")
+        return await commit(changes)
+
+    monkeypatch.setattr(shop.engine._runs.commits, "_flush", first_alone)
+    monkeypatch.setattr(shop.engine._runs.commits, "_size", 1)
+    with pytest.raises(StoreUnavailable):
+        await shop.engine._control.act_each([(read[1], Cancel()), (read[0], Cancel())])
+    await shop.told()
+    assert await shop.state("a") is State.CANCELLED
+    assert await shop.state("child") is State.PENDING, "its end was told"
 
 
 async def test_cancel_of_a_running_task_asks_it_to_stop(shop: Shop) -> None:

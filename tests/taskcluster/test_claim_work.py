@@ -144,7 +144,7 @@ def test_a_line_of_many_costs_few_claims_for_each_task(
     ids = [queue.create() for _ in range(5)]
     eventually(lambda: len(held(answers)) == 5)
     assert sorted(held(answers)) == sorted(ids)
-    assert workers.waiting() == 35
+    eventually(lambda: workers.waiting() == 35)  # some are asked for, and out of the line
     assert len(claims.asked) <= 4 * 5 + 4, "not one for each of those who wait"
 
 
@@ -300,6 +300,32 @@ def test_a_task_of_python_code_in_the_same_queue_is_not_for_these_workers(
     assert [claim["status"]["taskId"] for claim in queue.claim(32)] == [task_id]
     [mail] = running.call(running.service.engine.get(["mail-1"]))
     assert mail.state == "pending"
+
+
+def test_a_task_of_python_code_ends_as_its_own_policy_says_without_that_code(
+    queue: Queue, running: Running
+):
+    """No such policy is to be a claim that nobody can read (docs/rulings.md, R32)."""
+    ways = {"drop": "dropped", "fail": "failed", "retry": "retry", "wait": "pending"}
+    submissions = [
+        Submission(
+            id=f"mail-{way}",
+            name="mail",
+            queue=QUEUE,
+            priority=3,
+            options={"retry_delay": 3600.0, "on_unknown": way},
+        )
+        for way in ways
+    ]
+    for submitted in running.call(running.service.engine.submit(submissions)):
+        assert submitted.error is None
+    task_id = queue.create()
+    assert [claim["status"]["taskId"] for claim in queue.claim(32)] == [task_id]
+    tasks = running.call(running.service.engine.get([f"mail-{way}" for way in ways]))
+    assert {task.id: task.state for task in tasks} == {
+        f"mail-{way}": state for way, state in ways.items()
+    }
+    assert {task.status.reason for task in tasks[:3]} == {"unknown-task"}
 
 
 def test_a_run_that_is_not_reclaimed_is_lost_and_its_worker_told_so(tmp_path: Any):

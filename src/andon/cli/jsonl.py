@@ -13,7 +13,8 @@ import msgspec
 
 from andon.cli.arguments import checked_args
 from andon.cli.session import Session, fail
-from andon.cli.values import seconds_of, when_of
+from andon.cli.values import when_of
+from andon.model.durations import seconds_of
 from andon.model.errors import AndonError, InvalidSubmission, SubmissionsRefused
 
 if TYPE_CHECKING:

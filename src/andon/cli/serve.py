@@ -46,6 +46,12 @@ logger = logging.getLogger("andon.cli")
 @click.option("--taskcluster", is_flag=True, help="Be a Taskcluster queue too, under /api/queue.")
 @click.option("--claim-timeout", type=DURATION, help="Of its runs, between two reclaims (20m).")
 @click.option("--claim-wait", type=DURATION, help="Longest wait of its claimWork (20s).")
+@click.option(
+    "--one-claim-per-worker",
+    is_flag=True,
+    help="Its workers ask for no more before they have begun: repeat an answer that was lost.",
+)
+@click.option("--messages", metavar="FILE", help="TOML; deliver its messages as this file says.")
 @event_loop
 @log_level
 @log_format
@@ -71,6 +77,8 @@ def serve(
     taskcluster: bool,
     claim_timeout: float | None,
     claim_wait: float | None,
+    one_claim_per_worker: bool,
+    messages: str | None,
     loop: Loop,
     quiet: bool,
     log_level: str | None,
@@ -90,16 +98,26 @@ def serve(
         from andon.service.server import run
         from andon.service.service import Service
         from andon.service.settings import Settings
+        from andon.service.taskcluster.messages.configuration import (
+            MessageSettings,
+            read_message_settings,
+        )
         from andon.service.taskcluster.settings import TaskclusterSettings
     except ModuleNotFoundError as error:
         raise ConfigurationError(
             f"The service needs {error.name}. Install it with: pip install 'andon[server]'."
         ) from error
-    if not taskcluster and (claim_timeout is not None or claim_wait is not None):
-        raise ConfigurationError("--claim-timeout and --claim-wait go with --taskcluster.")
+    of_the_face = claim_timeout is not None or claim_wait is not None or one_claim_per_worker
+    if not taskcluster and (of_the_face or messages is not None):
+        raise ConfigurationError(
+            "--claim-timeout, --claim-wait, --one-claim-per-worker and --messages go with "
+            "--taskcluster."
+        )
     face = TaskclusterSettings(
         claim_timeout=1_200.0 if claim_timeout is None else claim_timeout,
         claim_wait=20.0 if claim_wait is None else claim_wait,
+        one_claim_per_worker=one_claim_per_worker,
+        messages=MessageSettings() if messages is None else read_message_settings(messages),
     )
     settings = Settings(
         host=host,

@@ -77,7 +77,7 @@ async def create(
     Scopes: tasks:create:QUEUE, tasks:read:QUEUE, tasks:cancel:QUEUE, tasks:change:QUEUE,
     queues:claim:QUEUE, queues:read:QUEUE, queues:manage:QUEUE, workers:read, metrics:read,
     types:publish, admin:storage, admin:tokens, admin:workers,
-    admin:audit. A star at the end stands for
+    admin:audit, admin:alerts. A star at the end stands for
     anything: 'tasks:*', '*'.
 
     With --taskcluster NAME is a client id, the scopes are those of the Taskcluster queue

@@ -5,15 +5,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-import msgspec
-
 from andon.dashboard import acting, editing
 from andon.dashboard.acting import MOST_CHOSEN, Meant, need
+from andon.dashboard.alerting import Alerting
+from andon.dashboard.answers import Done, Shown
 from andon.dashboard.pages import bulk as bulk_page
 from andon.dashboard.pages import trust as trust_page
 from andon.dashboard.patience import within
 from andon.dashboard.requests import Fields, Refused, path_in
-from andon.dashboard.showing import Shown
 from andon.dashboard.views.acts import MANY, OF_SCHEDULES, ONE
 from andon.dashboard.views.tasks import filter_of
 
@@ -23,14 +22,6 @@ if TYPE_CHECKING:
     from andon.dashboard.reading import Reader
     from andon.dashboard.tokens import TokenBook
     from andon.engine.schedule_requests import ScheduleAct
-
-
-class Done(msgspec.Struct):
-    """What became of an act: something to say on the page it came from, or a page of its own."""
-
-    said: str = ""
-    to: str = ""  #: the page to go to; empty: where it came from
-    page: "Shown | None" = None
 
 
 Act = Callable[[Fields, "Place"], Awaitable[Done]]
@@ -57,6 +48,14 @@ class Acts:
             "/acts/flow/rerun-failed": partial(self.act_on_flow, cancels=False),
             "/acts/token/create": self.create_token,
             "/acts/token/revoke": self.revoke_token,
+        }
+        alerting = Alerting(reader)
+        self._acts |= {
+            "/acts/alerts/rule": alerting.save_rule,
+            "/acts/alerts/remove-rule": alerting.remove_rule,
+            "/acts/alerts/target": alerting.save_target,
+            "/acts/alerts/remove-target": alerting.remove_target,
+            "/acts/alerts/test": alerting.test,
         }
         for act in OF_SCHEDULES:
             self._acts[f"/acts/schedule/{act}"] = partial(self.act_on_schedule, act)

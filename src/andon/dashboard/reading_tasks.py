@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from andon.dashboard.patience import within
 from andon.dashboard.requests import Refused
 from andon.dashboard.views.task import (
@@ -22,7 +24,7 @@ from andon.engine.paging import full_page
 from andon.lifecycle.profiles import profile
 from andon.model.errors import ConfigurationError, TaskNotFound
 from andon.model.task import Task
-from andon.model.words import State
+from andon.model.words import DEAD_LETTER_STATES, State
 
 if TYPE_CHECKING:
     from andon.artifacts.base import LogLine
@@ -46,10 +48,10 @@ async def task_list(
         need_to_read(visitor, asked.queue)
     engine = await reader.engine()
 
-    def keep(task: Task) -> bool:
-        return bool(asked.states) or task.state is not State.RECURRING
-
-    page = await within(full_page(engine, asked.query(), keep=keep, goes_on=_for_a_moment()))
+    keep = None if asked.states else _is_no_schedule
+    page = await within(
+        full_page(engine, asked.query(), keep=keep, goes_on=_for_a_moment(), keeps_most=True)
+    )
     return TaskList(
         asked=asked,
         rows=rows_of(page.tasks, engine.now()),
@@ -57,6 +59,10 @@ async def task_list(
         now=engine.now(),
         total=total_of(asked, await reader.queues()),
     )
+
+
+def _is_no_schedule(task: Task) -> bool:
+    return task.state is not State.RECURRING
 
 
 def need_to_read(visitor: "Visitor", queue: str) -> None:
@@ -183,13 +189,17 @@ class LogTail:
             self._lines.extend(page.lines)
 
 
+FAILURES = tuple(state for state in State if state in DEAD_LETTER_STATES)
+"""States of what has not ended well."""
+
 _FIELDS = ("id", "name", "key", "group", "tag")
 """What a text may be, in the order in which it is tried."""
 
 
 async def field_of(reader: "Reader", text: str, visitor: "Visitor") -> str:
     """What a text that is looked for is: `task`, the id of one; `id`, how some begin; `name`,
-    `key`, `group` or `tag`. Empty if it is nothing."""
+    `key`, `group` or `tag`; `failures`, the name of what has failed, if none of the newest tasks
+    has it. Empty if it is nothing."""
     engine = await reader.engine()
     [task] = await within(engine.get([text]))
     if task is not None:
@@ -198,12 +208,24 @@ async def field_of(reader: "Reader", text: str, visitor: "Visitor") -> str:
     for field in _FIELDS:
         asked = TaskFilter(**{field: text})  # pyright: ignore[reportArgumentType]
         try:
+            if field == "name" and await _are_failures_alone(engine, asked):
+                return "failures"
             page = await within(full_page(engine, asked.query(1), goes_on=_for_a_moment()))
         except ConfigurationError:
             continue  # it cannot be one
         if page.tasks:
             return field
     return ""
+
+
+async def _are_failures_alone(engine: "Engine", asked: TaskFilter) -> bool:
+    """Whether none of the newest tasks has the name, but some that have failed: those have an index
+    by name, and all others have to be looked through."""
+    newest = await within(full_page(engine, asked.query(1), goes_on=lambda _: False))
+    if newest.tasks:
+        return False
+    failed = replace(asked, states=FAILURES)
+    return bool((await within(full_page(engine, failed.query(1)))).tasks)
 
 
 def _for_a_moment() -> Callable[[int], bool]:

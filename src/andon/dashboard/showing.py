@@ -2,13 +2,15 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlencode
 
 import msgspec
 
 from andon.dashboard import reading_fleet, reading_letters, reading_tasks
+from andon.dashboard.alerting import Alerting
+from andon.dashboard.answers import Shown
 from andon.dashboard.downloads import Download
 from andon.dashboard.editing import written
 from andon.dashboard.pages import andon as andon_page
@@ -26,6 +28,7 @@ from andon.dashboard.pages import trust as trust_page
 from andon.dashboard.pages import workers as workers_page
 from andon.dashboard.patience import within
 from andon.dashboard.requests import Answer, Fields, Refused, see_other
+from andon.dashboard.views.alerts import AlertForm
 from andon.dashboard.views.tasks import PAGE, TaskFilter, TaskList, filter_of, rows_of
 from andon.engine import checks
 from andon.engine.fleet import settings_of
@@ -33,8 +36,6 @@ from andon.engine.flows import list_flows
 from andon.engine.schedule_views import next_times, queues_of
 
 if TYPE_CHECKING:
-    from htpy import Node
-
     from andon.dashboard.bulk import Bulk
     from andon.dashboard.pages.frame import Place
     from andon.dashboard.reading import Reader
@@ -66,16 +67,6 @@ class Asked(msgspec.Struct, frozen=True):
             raise Refused(403, "Not allowed", f"This needs a scope {kind}…, which you lack.")
 
 
-class Shown(msgspec.Struct):
-    """A page as it is shown."""
-
-    title: str
-    content: "Sequence[Node]"
-    topics: Sequence[str] = ()
-    status: int = 200
-    notice: str = ""
-
-
 _TIMES = 10
 _ACTS = 500
 _DOCTOR_S = 30.0
@@ -91,6 +82,7 @@ class Pages:
         self._reader = reader
         self._bulk = bulk
         self._tokens = tokens
+        self._alerting = Alerting(reader)
         self._routes: list[tuple[re.Pattern[str], Show]] = [
             (re.compile(pattern), show)
             for pattern, show in (
@@ -108,6 +100,11 @@ class Pages:
                 ("/schedules/([^/]+)", self.schedule),
                 ("/flows", self.flows),
                 ("/flows/([^/]+)", self.flow),
+                ("/alerts", self.alerts),
+                ("/alerts/rule", self.alert_rule),
+                ("/alerts/target", self.alert_target),
+                ("/alerts/rules/([^/]+)", self.alert_rule),
+                ("/alerts/targets/([^/]+)", self.alert_target),
                 ("/tokens", self.tokens),
                 ("/audit", self.audit),
                 ("/doctor", self.doctor),
@@ -183,7 +180,8 @@ class Pages:
         return Download(name, found[0].size, places.read(found[0]))
 
     async def search(self, asked: Asked) -> Shown | Answer:
-        """What is looked for, by whatever it may be: an id first, then a name, key, group, tag."""
+        """What is looked for, by whatever it may be: an id first, then a name, key, group, tag.
+        A name that only failures have leads to these."""
         text = asked.query.get("q").strip()
         place = asked.place
         if not text:
@@ -191,6 +189,9 @@ class Pages:
         field = await reading_tasks.field_of(self._reader, text, place.visitor)
         if field == "task":
             return see_other(place.task(text))
+        if field == "failures":
+            asked_for = TaskFilter(states=reading_tasks.FAILURES, name=text)
+            return see_other(f"{place.to('/tasks')}?{urlencode(asked_for.pairs)}")
         if field:
             return see_other(place.to("/tasks", **{field: text}))
         detail = (
@@ -307,6 +308,22 @@ class Pages:
         topic = f"flow/{quote(asked.name, safe='')}"
         content = list(flows_page.one(asked.place, flow))
         return Shown(f"Flow {flow.name or flow.id}", content, topics=(topic,))
+
+    # --- alerts ---
+
+    async def alerts(self, asked: Asked) -> Shown:
+        """Alert rules and targets."""
+        return await self._alerting.everything(asked.place)
+
+    async def alert_rule(self, asked: Asked) -> Shown:
+        """One rule, or the form of a new one."""
+        form = AlertForm(name=asked.name, is_new=not asked.names)
+        return await self._alerting.rule(asked.place, form)
+
+    async def alert_target(self, asked: Asked) -> Shown:
+        """One target, or the form of a new one."""
+        form = AlertForm(name=asked.name, is_new=not asked.names)
+        return await self._alerting.target(asked.place, form)
 
     # --- trust, and how it is ---
 

@@ -24,13 +24,32 @@ class Bearing:
         self._now = now
         self._max_payload = max_payload
 
+    def at_once(
+        self, bearer: str, follow_ups: Sequence[Submission]
+    ) -> tuple[Definition, ...] | None:
+        """The tasks that the report of this run bears, if nothing has to be read or put in order
+        for that, as mostly; else None. Raises `InvalidSubmission` as `definitions` does."""
+        if len(follow_ups) > MOST_BIRTHS:
+            raise too_many(len(follow_ups))
+        if any(one.dependencies for one in follow_ups):
+            return None
+        try:
+            births = self._defined(bearer, follow_ups)
+        except InvalidSubmission as error:
+            if error.field == OPTION:
+                return None
+            raise
+        check_births(bearer, births)
+        return births
+
     async def definitions(
         self, bearer: str, follow_ups: Sequence[Submission]
     ) -> tuple[Definition, ...]:
         """The tasks that the report of this run bears. Raises `InvalidSubmission`, naming the
         follow-up, if one of them can never be stored: then nothing is reported of any."""
-        if len(follow_ups) > MOST_BIRTHS:
-            raise too_many(len(follow_ups))
+        births = self.at_once(bearer, follow_ups)
+        if births is not None:
+            return births
         try:
             births = self._defined(bearer, follow_ups)
         except InvalidSubmission as error:

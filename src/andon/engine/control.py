@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from andon.contract.isolation import why_of
 from andon.contract.limits import MAX_BATCH, in_batches
@@ -11,6 +11,7 @@ from andon.contract.outcomes import Changed, ChangeKind
 from andon.contract.requests import Change
 from andon.contract.store import Store
 from andon.engine.base import Acted
+from andon.engine.batching import Batcher
 from andon.engine.reading import records
 from andon.engine.writes import new_write_id
 from andon.lifecycle.actors import done_by
@@ -66,8 +67,17 @@ def change_of(
     )
 
 
+class _Sent(NamedTuple):
+    """An act whose change is on its way."""
+
+    task: Task
+    command: Command
+    moved: Moved | None  #: None: nothing could be decided, and nothing is written
+    changed: asyncio.Future[Changed]
+
+
 class Control:
-    """Acts on tasks by id. `commit` writes one change; `ended` is told of every end written, `link`
+    """Acts on tasks by id. `commits` writes changes; `ended` is told of every end written, `link`
     of tasks that wait for their dependencies again, `released` of those that wait for them no
     longer, by hand."""
 
@@ -75,7 +85,7 @@ class Control:
         self,
         store: Store,
         random: Random,
-        commit: Callable[[Change], Awaitable[Changed]],
+        commits: Batcher[Change, Changed],
         ended: Callable[[Task, State | None, Changed], None],
         *,
         link: Callable[[Sequence[Task]], Awaitable[None]],
@@ -83,7 +93,7 @@ class Control:
     ) -> None:
         self._store = store
         self._random = random
-        self._commit = commit
+        self._commits = commits
         self._ended = ended
         self._link = link
         self._released = released
@@ -135,10 +145,60 @@ class Control:
         return await self.act_each([(task, command) for task in tasks])
 
     async def act_each(self, acts: Sequence[tuple[Task, Command]]) -> list[Acted]:
-        """To each of these tasks, as it was just read, something of its own."""
-        return await self._together(
-            [self._one(task, _always(command), force=False, actor="") for task, command in acts]
-        )
+        """To each of these tasks, as it was just read, something of its own. All are decided at
+        once and written together; only for one that has moved meanwhile is there a task of the
+        loop, in which it is decided anew."""
+        if len(acts) == 1:
+            [(task, command)] = acts
+            return [await self._one(task, _always(command), force=False, actor="")]
+        sent = [self._send(task, command) for task, command in acts]
+        await asyncio.gather(*(one.changed for one in sent), return_exceptions=True)
+        told: list[Acted | Task] = []
+        away: list[Exception] = []
+        for one in sent:
+            try:
+                told.append(await self._heard(one))
+            except (AndonError, OSError) as error:  # raised when the others have been looked at
+                away.append(error)
+        if away:
+            raise away[0]
+        anew = [
+            self._one(task, _always(command), force=False, actor="")
+            for task, (_, command) in zip(told, acts, strict=True)
+            if isinstance(task, Task)
+        ]
+        again = iter(await self._together(anew) if anew else ())
+        return [one if isinstance(one, Acted) else next(again) for one in told]
+
+    def _send(self, task: Task, command: Command) -> _Sent:
+        """Decide, and hand over the change."""
+        changed: asyncio.Future[Changed] = asyncio.get_running_loop().create_future()
+        moved = None
+        try:
+            now, write_id = self._store.now(), new_write_id()
+            moved = apply(task, command, now=now, random=self._random, write_id=write_id)
+            self._commits.hand(change_of(task, moved), changed)
+        except Exception as error:
+            changed.set_exception(error)
+        return _Sent(task, command, moved, changed)
+
+    async def _heard(self, sent: _Sent) -> Acted | Task:
+        """What became of an act; the task, if it has moved and is to be decided anew. Raises what
+        the store says of itself."""
+        task = sent.task
+        try:
+            changed = sent.changed.result()
+        except InvalidTransition as error:
+            return Acted(task.id, task.state, changed=False, error=error)
+        except (AndonError, OSError):
+            raise
+        except Exception as error:
+            return _failed(task, error)
+        if changed.kind is ChangeKind.APPLIED and sent.moved is not None:
+            return await self._applied(task, sent.command, sent.moved, changed)
+        if changed.kind is ChangeKind.CONFLICT and changed.current is not None:
+            return changed.current
+        return self._refused(task, changed)
 
     async def _each(
         self, ids: Sequence[str], choose: Choose, *, force: bool = False, actor: str
@@ -177,10 +237,7 @@ class Control:
         except (AndonError, OSError):
             raise
         except Exception as error:  # its own, whatever it is: the others of the call go on
-            log.exception("An act on task %s has failed; nothing was changed.", task.id)
-            return Acted(
-                task.id, task.state, changed=False, error=NotWritable(task.id, _ACT, why_of(error))
-            )
+            return _failed(task, error)
 
     async def _decided(self, task: Task, choose: Choose, force: bool, actor: str) -> Acted:
         write_id = new_write_id()
@@ -195,7 +252,7 @@ class Control:
             except InvalidTransition as error:
                 return Acted(task.id, task.state, changed=False, error=error)
             moved = done_by(moved, actor)
-            changed = await self._commit(change_of(task, moved, force=force))
+            changed = await self._commits.put(change_of(task, moved, force=force))
             if changed.kind is ChangeKind.APPLIED:
                 return await self._applied(task, command, moved, changed)
             if changed.kind is ChangeKind.CONFLICT and changed.current is not None:
@@ -204,8 +261,7 @@ class Control:
                     return Acted(task.id, task.state, changed=False, error=_needed(task))
                 task = changed.current
                 continue
-            state = task.state if changed.kind is ChangeKind.INVALID else None
-            return Acted(task.id, state, changed=False, error=self._refusal(task, changed))
+            return self._refused(task, changed)
         busy = StoreUnavailable(f"Task {task.id!r} keeps moving; try again.")
         return Acted(task.id, task.state, changed=False, error=busy)
 
@@ -217,6 +273,10 @@ class Control:
         gone = moved.discard is not None
         return Acted(task.id, None if gone and state is None else state, changed=True)
 
+    def _refused(self, task: Task, changed: Changed) -> Acted:
+        state = task.state if changed.kind is ChangeKind.INVALID else None
+        return Acted(task.id, state, changed=False, error=self._refusal(task, changed))
+
     def _refusal(self, task: Task, changed: Changed) -> AndonError:
         if changed.kind is ChangeKind.KEY_HELD:
             return UniqueKeyHeld(task.definition.unique_key or "", changed.holder)
@@ -225,6 +285,13 @@ class Control:
         if changed.kind is ChangeKind.INVALID:
             return NotWritable(task.id, _ACT, changed.why)
         return TaskNotFound(task.id)
+
+
+def _failed(task: Task, error: Exception) -> Acted:
+    """What is told of an act that failed by itself, in an `except` block."""
+    log.exception("An act on task %s has failed; nothing was changed.", task.id)
+    why = NotWritable(task.id, _ACT, why_of(error))
+    return Acted(task.id, task.state, changed=False, error=why)
 
 
 def _always(command: Command) -> Choose:

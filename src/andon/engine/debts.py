@@ -82,6 +82,7 @@ class Debts:
         self._dependencies = dependencies
         self._culprits = Culprits("Storing what is owed by task")
         self._noted: dict[str, Task] = {}
+        self._in_hand: frozenset[str] = frozenset()  #: noted before, and being paid
         self._paying: asyncio.Task[None] | None = None
 
     def pay_soon(self, task: Task) -> None:
@@ -99,6 +100,7 @@ class Debts:
         try:
             while self._noted:
                 tasks = [self._noted.pop(i) for i in list(self._noted)[:MAX_BATCH]]
+                self._in_hand = frozenset(task.id for task in tasks)
                 await self.pay(tasks)
         except (AndonError, OSError):
             self._noted.clear()  # their timers pay
@@ -106,7 +108,15 @@ class Debts:
             self._noted.clear()
             log.exception("What tasks owe could not be stored at once; their timers store it.")
         finally:
+            self._in_hand = frozenset()
             self._paying = None
+
+    async def pay_due(self, tasks: Sequence[Task]) -> set[str]:
+        """What `pay` does, for those whose timers have fired: what is about to be paid here all the
+        same, late because there is much to do, is not paid twice, and counts as owed still."""
+        later = {task.id for task in tasks if task.id in self._noted or task.id in self._in_hand}
+        due = [task for task in tasks if task.id not in later]
+        return later | await self.pay(due) if due else later
 
     async def pay(self, tasks: Sequence[Task]) -> set[str]:
         """Store what these tasks owe; the ids of those that owe it still. Raises what the store

@@ -137,7 +137,7 @@ class LocalEngine:
         self._control = Control(
             store,
             jitter.random,
-            self._runs.commits.put,
+            self._runs.commits,
             self._ended,
             link=self._dependencies.verify,
             released=self._dependencies.released,
@@ -193,7 +193,7 @@ class LocalEngine:
             self._ended,
             random=jitter,
             dead_letter_limit=limit,
-            pay=self._debts.pay,
+            pay=self._debts.pay_due,
             also=(
                 lambda: self._keeping.keep_swept(jitter),
                 self.rollups.keep,

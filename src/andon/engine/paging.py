@@ -32,15 +32,19 @@ async def full_page(
     *,
     keep: Callable[[Task], bool] | None = None,
     goes_on: Callable[[int], bool] | None = None,
+    keeps_most: bool = False,
 ) -> Page:
     """A page of `query.limit` tasks; a shorter one is the last and has no cursor.
 
-    `keep` narrows what the query finds. `goes_on` is told the number found so far each time that
+    `keep` narrows what the query finds; `keeps_most` if not by much, so that a call need not look
+    for more than are wanted. `goes_on` is told the number found so far each time that
     the store has to be asked again; False ends the page there, short and with a cursor.
     """
     found: list[Task] = []
     while True:
-        page = await _part(engine, query, query.limit - len(found), keep)
+        most = query.limit - len(found)
+        at_once = most if keep is None or keeps_most else max(most, MAX_BATCH)
+        page = await _part(engine, query, most, keep, at_once)
         found += page.tasks
         ended = len(found) == query.limit or not page.cursor
         if ended or (goes_on is not None and not goes_on(len(found))):
@@ -50,10 +54,10 @@ async def full_page(
 
 
 async def _part(
-    engine: Finds, query: Query, most: int, keep: Callable[[Task], bool] | None
+    engine: Finds, query: Query, most: int, keep: Callable[[Task], bool] | None, at_once: int
 ) -> Page:
-    """What one call finds of it: no more than `most` that are kept."""
-    limit = min(most if keep is None else max(most, MAX_BATCH), _AT_ONCE)
+    """What one call for `at_once` finds of it: no more than `most` that are kept."""
+    limit = min(at_once, _AT_ONCE)
     while True:
         page = await engine.find(msgspec.structs.replace(query, limit=limit))
         kept = [task for task in page.tasks if keep is None or keep(task)]

@@ -134,8 +134,11 @@ class Runs:
         """Resolve the run in hand, and tell. Nearly always the run ends as the worker knows it,
         with one change that goes with many others: no task waits for that."""
         if follow_ups:
-            self._telling.tell(self.report(task, command, follow_ups), then)
-            return
+            bearing = self._bearing_at_once(task.id, command, follow_ups)
+            if bearing is None:
+                self._telling.tell(self.report(task, command, follow_ups), then)
+                return
+            command = bearing
         write_id = new_write_id()
         try:
             moved = self._decided(task, command, write_id)
@@ -164,6 +167,18 @@ class Runs:
             return command
         births = await self._bearing.definitions(task_id, follow_ups)
         return replace(command, births=births)
+
+    def _bearing_at_once(
+        self, task_id: str, command: Command, follow_ups: Sequence[Submission]
+    ) -> Command | None:
+        """The command with what it bears; None if `report` has to find out, or to say why not."""
+        if not isinstance(command, Complete):
+            return command
+        try:
+            births = self._bearing.at_once(task_id, follow_ups)
+        except Exception:
+            return None
+        return None if births is None else replace(command, births=births)
 
     def _decided(self, task: Task, command: Command, write_id: str) -> Moved:
         check_command(command)

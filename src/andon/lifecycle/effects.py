@@ -84,10 +84,22 @@ class Effects(msgspec.Struct, frozen=True, gc=False):
         )
 
     @property
+    def is_bare(self) -> bool:
+        """Whether nothing but the record, its lists and its timer follows: it takes and leaves no
+        place in a queue, leaves no list, is not unmarked, and nobody waits anew for it."""
+        return (
+            self.ready_in is None
+            and self.ready_out is None
+            and not self.lists_out
+            and not self.dead_letter_out
+            and not self.revives
+            and self.is_separate
+        )
+
+    @property
     def ends_run(self) -> bool:
-        """Whether a run in hand ends, and nothing but the record, its lists and its timer follows:
-        by far the most frequent change."""
-        return self.frees_slot and self.ready_in is None and self.is_separate
+        """Whether a run in hand ends, and is `is_bare`: by far the most frequent change."""
+        return self.frees_slot and self.is_bare
 
     @property
     def stays_in_place(self) -> bool:

@@ -24,3 +24,16 @@ def seconds_of(text: str) -> float:
     if not math.isfinite(seconds):
         raise ValueError(f"{text!r} is no duration.")
     return seconds
+
+
+def duration_text(seconds: float) -> str:
+    """The duration as `seconds_of` reads it, exactly: `1h30m`, `0s`, `1.5s`."""
+    whole, parts = int(seconds), list[str]()
+    for unit in ("d", "h", "m"):
+        count, whole = divmod(whole, int(_SECONDS[unit]))
+        if count:
+            parts.append(f"{count}{unit}")
+    rest = whole + seconds - int(seconds)
+    if rest or not parts:
+        parts.append(f"{rest:g}s")
+    return "".join(parts)

@@ -38,7 +38,7 @@ from andon.service.routes import (
 )
 from andon.service.routing import Routes, by_handler
 from andon.service.taskcluster.errors import ApiError, transient
-from andon.service.taskcluster.face import PREFIX, Face
+from andon.service.taskcluster.face import PREFIXES, Face
 
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, HTTPScope, Receive, Scope, Send
@@ -71,7 +71,7 @@ ROUTERS = [
 ]
 
 
-FACE = PREFIX.encode()
+FACE = tuple(prefix.encode() for prefix in PREFIXES)
 """How the paths of the Taskcluster face begin."""
 
 

@@ -17,6 +17,9 @@ from andon.service.remote.presences import Presences
 from andon.service.remote.readiness import Readiness
 from andon.service.remote.runs import RemoteRuns
 from andon.service.settings import Settings
+from andon.service.taskcluster.messages.feed import Feed
+from andon.service.taskcluster.messages.sinks import Sinks
+from andon.service.taskcluster.settings import TaskclusterSettings
 from andon.service.taskcluster.trust.authentication import Authentication
 from andon.service.trust.access import Access, is_loopback
 from andon.service.trust.proxies import Proxies
@@ -64,6 +67,11 @@ class Service:
         self.alert_worker = AlertWorker(self.engine, commands=self.settings.alert_commands)
         self.board = board_of(self.engine, self.access, app.url) if self.settings.board else None
         self.metrics.streams.set_function(lambda: self.streams)
+        messages = (self.settings.taskcluster or TaskclusterSettings()).messages
+        self.feed = Feed(self.engine, retries_as_exceptions=messages.retries_as_exceptions)
+        """What is told of the tasks of the Taskcluster face."""
+        self.sinks = Sinks(messages, self.engine, self.feed, self.metrics)
+        self.message_streams = 0  #: of those who listen to it
         self.log_streams = 0  #: logs that are followed
         self.list_streams = 0  #: lists that are sent line by line
         self.openapi = b"{}"  #: the document, set by whoever makes the application
@@ -74,7 +82,8 @@ class Service:
     def streams(self) -> int:
         """Streams open: of events, of logs, of lists, and of pages of the board."""
         pages = 0 if self.board is None else len(self.board.live)
-        return len(self.hub) + self.log_streams + self.list_streams + pages
+        followed = self.log_streams + self.list_streams + self.message_streams
+        return len(self.hub) + followed + pages
 
     @property
     def stopping(self) -> asyncio.Event:
@@ -89,7 +98,9 @@ class Service:
         try:
             await self._check_access()
             await warn_if_not_kept(self.engine, log)
+            await self.sinks.start()
         except BaseException:
+            await self.sinks.stop()
             await self.engine.close()
             raise
         if self.settings.timekeeper:
@@ -115,4 +126,5 @@ class Service:
         """Close the engine, after everything that was handed over is written."""
         self.begin_stop()
         await self.alert_worker.stop()
+        await self.sinks.stop()
         await self.engine.close()

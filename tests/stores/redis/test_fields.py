@@ -32,7 +32,14 @@ async def test_an_entry_is_packed_in_the_order_of_its_list(
 ) -> None:
     kit = await open_kit(shared.url("entry"))
     task = kit.record(
-        queue="q", name="n", key="k", group="g", unique_key="u", policy=POLICY, priority=3
+        queue="q",
+        name="n",
+        key="k",
+        group="g",
+        unique_key="u",
+        policy=POLICY,
+        priority=3,
+        tags=("t",),
     )
     entry, status = entry_of(task), task.status
     packed = records._pack_entry(entry, task, status, 1)
@@ -57,6 +64,7 @@ async def test_an_entry_is_packed_in_the_order_of_its_list(
         fence=0,
         frees_on_claim=True,
         spare=None,
+        lists=("tag t",),
     )
 
 

@@ -27,6 +27,7 @@ PAGES = (
     ("/workers", "Workers", "workers:read"),
     ("/schedules", "Schedules", "tasks:read:"),
     ("/flows", "Flows", "tasks:read:"),
+    ("/alerts", "Alerts", "admin:alerts"),
     ("/tokens", "Tokens", "admin:tokens"),
     ("/audit", "Audit", "admin:audit"),
     ("/doctor", "Doctor", "admin:storage"),

@@ -25,7 +25,17 @@ if TYPE_CHECKING:
 class Asked:
     """A request, who sent it, and what of it is understood so far."""
 
-    __slots__ = ("caller", "incoming", "params", "query", "receive", "route", "scope", "shared")
+    __slots__ = (
+        "caller",
+        "incoming",
+        "lists",
+        "params",
+        "query",
+        "receive",
+        "route",
+        "scope",
+        "shared",
+    )
 
     incoming: "Incoming"  #: what its sender is known by
     caller: "Caller"
@@ -42,6 +52,8 @@ class Asked:
         self.route = route
         self.params = params  #: of the path, decoded
         self.query: dict[str, str] = {}
+        self.lists: dict[str, list[str]] = {}
+        """Of the query, what may come again and again, each in its order."""
         self.scope = scope
         self.receive = receive
 

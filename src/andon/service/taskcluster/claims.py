@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from andon.contract.isolation import why_of
 from andon.contract.requests import ClaimRequest
-from andon.lifecycle.commands import Reject, Release
+from andon.lifecycle.commands import Command, Reject, Release, UnknownTask
 from andon.model.code import Code
 from andon.model.errors import AndonError
 from andon.model.task import Run, Task, TaskError
@@ -26,6 +26,11 @@ log = logging.getLogger("andon.service")
 CODE = Code.of([(NAME, 0)])
 """What workers of the face can run: documents. A task of Python code in the same queue is for
 others."""
+
+_UNREADABLE = TaskError(
+    message="The stored definition is no task that a Taskcluster worker could read.",
+    code="VALIDATION_ERROR",
+)
 
 
 def claim_of(engine: "LocalEngine", queue: str, worker: str, limit: int, lease_s: float) -> Claim:
@@ -82,26 +87,27 @@ async def handed_out(
 ) -> list[Any]:
     """What a worker is told of each task that it has claimed.
 
-    A task of which that cannot be said is not handed out but ended, as a worker that cannot read it
-    would end it: those claimed with it are not to pay (docs/rulings.md, R36).
+    A task of Python code is among them only where its own policy says what becomes of it without
+    that code (docs/rulings.md, R32), and ends as that says. A task of which nothing can be said is
+    not handed out but ended, as a worker that cannot read it would end it: those claimed with it
+    are not to pay (docs/rulings.md, R36).
     """
     claims: list[Any] = []
-    bad: list[Task] = []
+    ends: list[tuple[Task, Command]] = []
     for task in tasks:
+        if task.definition.name != NAME:
+            ends.append((task, UnknownTask()))
+            continue
         try:
             claims.append(claim_document(task, await credentials_of(trust, task)))
         except (AndonError, OSError):
             raise
         except Exception as error:
             log.exception("Task %s is not handed out: %s", task.id, why_of(error))
-            bad.append(task)
-    error = TaskError(
-        message="The stored definition is no task that a Taskcluster worker could read.",
-        code="VALIDATION_ERROR",
-    )
-    for task in bad:
+            ends.append((task, Reject(error=_UNREADABLE)))
+    for task, command in ends:
         try:
-            await engine.report(task, Reject(error=error))
+            await engine.report(task, command)
         except Exception as refused:  # its claim runs out, and whoever claims it next is here again
             log.warning("The run of task %s could not be ended: %s", task.id, why_of(refused))
     return claims

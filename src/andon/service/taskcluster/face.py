@@ -14,10 +14,11 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from andon.model.errors import AndonError, StoreError
-from andon.service.binding import read_body, send_answer
+from andon.service.binding import Stream, read_body, send_answer
 from andon.service.problems import Problem, without_place
 from andon.service.taskcluster import errors
 from andon.service.taskcluster.asked import Answer, Asked
+from andon.service.taskcluster.cors import SHARED
 from andon.service.taskcluster.errors import ApiError
 from andon.service.taskcluster.inputs import Input, InputDecoder
 from andon.service.taskcluster.patterns import is_parameter
@@ -25,6 +26,7 @@ from andon.service.taskcluster.routes import (
     about,
     artifacts,
     control,
+    events,
     groups,
     provisioners,
     queues,
@@ -47,10 +49,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("andon.service")
 
-PREFIX = "/api/queue/"
-"""All that the face answers begins so."""
+PREFIXES = ("/api/queue/", "/api/queue-events/")
+"""All that the face answers begins with one of them."""
 
 _BASE = "/api/queue/v1"
+_EVENTS_BASE = "/api/queue-events/v1"
 _JSON = b"application/json"
 _LIMIT = re.compile(r"[0-9]{1,18}\Z", re.ASCII)
 _BEWIT = "bewit"
@@ -60,15 +63,6 @@ _UNKNOWN = "unknown"
 """The method, in an error about a path that has none."""
 
 _UNCACHED = (b"cache-control", b"no-store no-cache must-revalidate")
-_SHARED = (
-    (b"access-control-allow-origin", b"*"),
-    (b"access-control-max-age", b"900"),
-    (b"access-control-allow-methods", b"OPTIONS,GET,HEAD,POST,PUT,DELETE,TRACE,CONNECT"),
-    (
-        b"access-control-allow-headers",
-        b"X-Requested-With,Content-Type,Authorization,Accept,Origin,Cache-Control",
-    ),
-)
 
 TABLE = RouteTable(
     [
@@ -83,7 +77,12 @@ TABLE = RouteTable(
         *artifacts.ROUTES,
     ]
 )
-"""Every route of the face."""
+"""Every route of the queue."""
+
+EVENTS = RouteTable(events.ROUTES)
+"""The route of its messages."""
+
+_TABLES = {_BASE: TABLE, _EVENTS_BASE: EVENTS}
 
 _DECODERS: dict[str, InputDecoder] = {
     route.name: InputDecoder(route.takes) for route in TABLE.routes if route.takes is not None
@@ -111,14 +110,14 @@ class Face:
         if method == "OPTIONS" and not self.shared.trust.is_open and refusal is None:
             await self._send(scope, send, 200, b"", ())
             return
-        found = TABLE.find(method, path.removeprefix(_BASE)) if path.startswith(_BASE) else None
+        base = next((base for base in _TABLES if path.startswith(base)), None)
+        found = None if base is None else _TABLES[base].find(method, path.removeprefix(base))
         route, params = (None, {}) if found is None else found
         request = _Request(self.shared, route, params)
         status = await self._answered(request, refusal, scope, receive, send)
-        if route is not None:
-            self.shared.service.metrics.requests.labels(method, _BASE + route.path, status).observe(
-                time.perf_counter() - began
-            )
+        if route is not None and base is not None and status:
+            requests = self.shared.service.metrics.requests
+            requests.labels(method, base + route.path, status).observe(time.perf_counter() - began)
 
     async def _answered(
         self,
@@ -142,6 +141,9 @@ class Face:
             incident, path = errors.new_incident(), scope["path"][:200]
             log.exception("incident %s: %s %s failed", incident, scope["method"], path)
             return await self._refuse(request, errors.unexpected(incident), scope, send)
+        if isinstance(answer, Stream):
+            await answer(scope, receive, send)
+            return 0  # how long a client listens is no time that a request takes
         status, document, headers = answer
         body = b"" if document is None else _encode(document)
         await self._send(scope, send, status, body, headers)
@@ -176,9 +178,7 @@ class Face:
         body: bytes,
         headers: tuple[tuple[bytes, bytes], ...],
     ) -> None:
-        # A page from elsewhere may read what it asks a service that knows who asks; an open one
-        # answers to this machine only (see `trust.access`).
-        shared = () if self.shared.trust.is_open else _SHARED
+        shared = () if self.shared.trust.is_open else SHARED
         await send_answer(scope, send, status, _JSON, body, headers=[_UNCACHED, *shared, *headers])
 
 
@@ -191,7 +191,7 @@ class _Request:
         self.params = params
         self.payload: Any = {}  #: what came in, for whoever is told what was wrong with it
 
-    async def answer(self, scope: "HTTPScope", receive: "Receive") -> Answer:
+    async def answer(self, scope: "HTTPScope", receive: "Receive") -> Answer | Stream:
         """The answer. Raises `ApiError`, `AndonError`, and `Problem` for a body that did not
         come."""
         shared, route = self.shared, self.route
@@ -212,11 +212,11 @@ class _Request:
                 raise ApiError(
                     "InvalidRequestArguments", f"{_sayable(value)[:100]!r} is no {name}."
                 )
-        asked.query = _query(route, scope["query_string"])
+        asked.query, asked.lists = _query(route, scope["query_string"])
         if wrong is not None:
             raise wrong
         answer = await route.handler(asked, data)
-        return answer if isinstance(answer, Answer) else Answer(200, answer)
+        return answer if isinstance(answer, Answer | Stream) else Answer(200, answer)
 
     def _parsed(
         self, route: "Route", body: bytes, is_json: bool
@@ -279,11 +279,13 @@ def _has_json(scope: "HTTPScope") -> bool:
     return False
 
 
-def _query(route: "Route", given: bytes) -> dict[str, str]:
-    """The query, once known to be one that the route takes. Raises `ApiError` (400)."""
+def _query(route: "Route", given: bytes) -> tuple[dict[str, str], dict[str, list[str]]]:
+    """The query, once known to be one that the route takes: what comes once, and what may come
+    again. Raises `ApiError` (400)."""
     query: dict[str, str] = {}
+    lists: dict[str, list[str]] = {}
     if not given:
-        return query
+        return query, lists
     try:
         pairs = parse_qsl(given.decode("ascii"), keep_blank_values=True, errors="strict")
     except ValueError:
@@ -300,8 +302,11 @@ def _query(route: "Route", given: bytes) -> dict[str, str]:
             )
         if not value or (name == "limit" and not _LIMIT.match(value)):
             raise ApiError("InvalidRequestArguments", f"{name} cannot be {value[:100]!r}.")
-        query[name] = value
-    return query
+        if name in route.many:
+            lists.setdefault(name, []).append(value)
+        else:
+            query[name] = value
+    return query, lists
 
 
 def _sayable(text: str) -> str:

@@ -4,6 +4,7 @@ import msgspec
 
 from andon.model.errors import ConfigurationError
 from andon.model.policy import DAY
+from andon.service.taskcluster.messages.configuration import MessageSettings
 
 MIB = 1024 * 1024
 _LONGEST = 86_400.0
@@ -14,6 +15,10 @@ class TaskclusterSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     claim_timeout: float = 1_200.0  #: until a run that is not reclaimed counts as lost
     claim_wait: float = 20.0  #: longest wait of a claimWork that finds nothing
+    one_claim_per_worker: bool = False
+    """Whether a claimWork is answered with what the last one of that worker got, if nothing has
+    been heard of that: its answer was lost. Only right where a worker asks for no more before it
+    has begun with what it has."""
     max_deadline: float = 5 * DAY  #: from a task's creation to its deadline
     max_document: int = 960 * 1024
     """Of one task. The default leaves room for the rest of the record in the one message of 1 MiB
@@ -21,6 +26,8 @@ class TaskclusterSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_body: int = 10 * MIB  #: of one request
     max_headers: int = 64 * 1024
     """Request line and headers: the certificate of a task with many scopes is among them."""
+
+    messages: MessageSettings = MessageSettings()  #: where messages are delivered
 
     def check(self) -> None:
         """Raise `ConfigurationError` for a setting that cannot be."""

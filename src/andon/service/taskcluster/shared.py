@@ -7,6 +7,7 @@ from andon.service.remote.presences import ADMIN
 from andon.service.taskcluster.claim_lines import ClaimLines
 from andon.service.taskcluster.claims import CODE, give_back
 from andon.service.taskcluster.lifetimes import Lifetimes
+from andon.service.taskcluster.one_claim import Turns
 from andon.service.trust.access import Caller
 
 if TYPE_CHECKING:
@@ -30,7 +31,9 @@ class Shared:
         self.settings = settings
         self.trust = trust
         self.lines = ClaimLines(service.engine, self.give_back)
+        self.turns = Turns()
         self.lifetimes = Lifetimes(service.engine)
+        self.feed = service.feed
         self._began = time.monotonic()
 
     async def give_back(self, claimed: "list[Task]") -> None:

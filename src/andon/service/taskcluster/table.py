@@ -33,10 +33,12 @@ class Route:
         takes: type[Any] | None = None,
         paged: bool = False,
         query: Iterable[str] = (),
+        many: Iterable[str] = (),
         late: bool = False,
     ) -> None:
         """`path` has parameters as in `/task/<taskId>`; `<name*>` takes the rest of the path.
-        `takes` is what the body says, for routes that have one. `late`: who may ask is asked after
+        `takes` is what the body says, for routes that have one. `many` are parameters of the query
+        that may come again and again. `late`: who may ask is asked after
         the record was found, though the path says enough."""
         self.name = name
         self.method = method
@@ -45,7 +47,8 @@ class Route:
         self.needs = needs
         self.takes = takes
         self.paged = paged
-        self.query = frozenset((*query, *(_PAGED if paged else ())))
+        self.many = frozenset(many)
+        self.query = frozenset((*query, *many, *(_PAGED if paged else ())))
         self.parts = tuple(_Part.of(text) for text in path.strip("/").split("/"))
         self.params = tuple(part.name for part in self.parts if part.name)
         self.is_early = not late and (needs is None or places(needs) <= set(self.params))
@@ -139,6 +142,7 @@ def route(
     takes: type[Any] | None = None,
     paged: bool = False,
     query: Iterable[str] = (),
+    many: Iterable[str] = (),
     late: bool = False,
 ) -> Callable[[Handler], Route]:
     """Make a route of the function that answers it, which gets the request and what its body
@@ -154,6 +158,7 @@ def route(
             takes=takes,
             paged=paged,
             query=query,
+            many=many,
             late=late,
         )
 

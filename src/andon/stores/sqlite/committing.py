@@ -1,9 +1,11 @@
 """Committing: decided moves written if the record is still what they were decided on.
 
-A batch is first written with guarded statements; only if one of them did not match is each change
-looked at alone, so the common case costs no reads.
+Changes that touch nothing but their records are first written together, with guarded statements;
+only if one of them did not match is each looked at alone, as all others are. So the common case
+costs no reads.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -13,7 +15,7 @@ from andon.contract.outcomes import Changed, ChangeKind
 from andon.contract.requests import Change
 from andon.contract.topics import control_topic
 from andon.lifecycle.apply import set_aside as set_aside_event
-from andon.lifecycle.batches import ended_runs, moved_alike
+from andon.lifecycle.batches import moved_alike
 from andon.lifecycle.constants import SUBMIT_WINDOW_MS
 from andon.lifecycle.effects import Effects, of_discard
 from andon.lifecycle.repeats import tombstone_of
@@ -38,7 +40,7 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
 
     change: Change
     effects: Effects
-    ends_run: bool  #: `Effects.ends_run`, asked once for those that share their effects
+    is_bare: bool  #: `Effects.is_bare`, asked once for those that share their effects
     status: bytes
 
 
@@ -46,10 +48,10 @@ def prepare(changes: Sequence[Change]) -> list[Prepared]:
     """Derive what follows and encode it outside the transaction."""
     prepared: list[Prepared] = []
     for batch in moved_alike(changes):
-        effects, ends_run = batch.effects, batch.effects.ends_run
+        effects, is_bare = batch.effects, batch.effects.is_bare
         for change in batch.moves:
             status = b"" if change.after is None else encode(change.after)
-            prepared.append(Prepared(change, effects, ends_run, status))
+            prepared.append(Prepared(change, effects, is_bare, status))
     return prepared
 
 
@@ -60,8 +62,15 @@ def invalid(_change: Change, why: str) -> Changed:
 
 def commit(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed]:
     """Write the changes; outcomes in order."""
-    if not all(map(_goes_with_others, prepared)):
-        return [_commit_alone(tx, p) for p in prepared]
+    together = [p for p in prepared if _goes_with_others(p)]
+    if len(together) == len(prepared):
+        return _commit_together(tx, together)
+    written = iter(_commit_together(tx, together) if together else ())
+    return [next(written) if _goes_with_others(p) else _commit_alone(tx, p) for p in prepared]
+
+
+def _commit_together(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed]:
+    """Those that go with others."""
     tx.db.execute("SAVEPOINT batch")
     hints, ready = set(tx.hints), set(tx.ready)
     outcomes = _commit_plain(tx, prepared)
@@ -75,10 +84,11 @@ def commit(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed]:
 
 
 def _goes_with_others(p: Prepared) -> bool:
-    """Whether a statement for many changes does for this one: a worker's report on a run in hand,
-    whose record is known by its key, and nothing to look at but its revision."""
+    """Whether a statement for many changes does for this one: its record is known by its key, and
+    there is nothing to look at but the revision. Most are reports of workers on runs in hand; the
+    payment of what a report bore is another."""
     change = p.change
-    return p.ends_run and change.before.ref > 0 and change.seen_lease is None
+    return p.is_bare and change.before.ref > 0 and change.seen_lease is None
 
 
 def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed] | None:
@@ -103,18 +113,23 @@ def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed
     write(db, LIFE.put_result, results)
     write(db, LIFE.enter_list, lists)
     tx.tally((p.change.before.definition.queue, p.change.event) for p in prepared)
-    runs = ended_runs(p.effects for p in prepared)
-    for run in runs:
-        queue = tx.name_id(run.queue)
-        tx.count(queue, State.ACTIVE, -run.count)
-        tx.count(queue, run.state, run.count)
-        if run.dead_letter:
-            tx.count(queue, DEAD, run.count)
-    tx.hint_timers(p.effects.timer for p in prepared)
+    effects = [p.effects for p in prepared]
+    moved = Counter((e.queue, e.left, e.state, e.dead_letter_in) for e in effects)
+    for (name, left, state, dead_letter), n in moved.items():
+        assert left is not None
+        assert state is not None
+        queue = tx.name_id(name)
+        tx.count(queue, left, -n)
+        tx.count(queue, state, n)
+        if dead_letter:
+            tx.count(queue, DEAD, n)
+    tx.hint_timers(e.timer for e in effects)
     if tx.configs:
-        for p in prepared:
-            _hint_room(tx, p.effects)
-    if any(run.state in TERMINAL for run in runs) and tx.db.execute(EDGES.any_edges).fetchone()[0]:
+        for one in effects:
+            if one.frees_slot:
+                _hint_room(tx, one)
+    ended = any(state in TERMINAL for _, _, state, _ in moved)
+    if ended and db.execute(EDGES.any_edges).fetchone()[0]:
         return [_told(tx, p) for p in prepared]
     return [_APPLIED] * len(prepared)
 

@@ -115,10 +115,11 @@ class Delivery:
         failures = 0
         while True:
             try:
-                with self._feed.listen() as hints:
+                with self._feed.changes.watched():
                     while True:
+                        seen = self._feed.changes.seen
                         if not await self._step():
-                            await hints.wait(SLOW_POLL_S * (0.5 + self._rng.random()))
+                            await self._feed.changes.after(seen)
                         failures = 0
             except (AndonError, OSError) as error:
                 log.warning("Messages for %s wait for the store: %s", self.sink.name, error)

@@ -16,7 +16,6 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from andon.contract.isolation import each_alone
-from andon.contract.topics import EVENTS_TOPIC, Listener
 from andon.coroutines.shared_future import shared
 from andon.engine.faults import ANYTHING
 from andon.engine.groups import GroupEnds
@@ -24,6 +23,7 @@ from andon.model.errors import GroupNotFound, StoreUnavailable
 from andon.model.task import Task, TaskEvent
 from andon.model.words import TERMINAL
 from andon.service.taskcluster.document import kept_of, routes_of
+from andon.service.taskcluster.messages.changes import Changes
 from andon.service.taskcluster.messages.exchanges import Exchange, Message
 from andon.service.taskcluster.messages.rendering import (
     Group,
@@ -73,6 +73,7 @@ class Feed:
         self._exact = engine.store.partitions == 1
         self._retries_as_exceptions = retries_as_exceptions
         self._groups = GroupEnds(engine)
+        self.changes = Changes(engine)
         self._readings: OrderedDict[tuple[str, frozenset[Exchange]], asyncio.Future[Page]] = (
             OrderedDict()
         )
@@ -84,10 +85,6 @@ class Feed:
     def now(self) -> int:
         """The store's clock, ms UTC."""
         return self._engine.now()
-
-    def listen(self) -> Listener:
-        """Hints that there may be more; close it when done."""
-        return self._engine.listen([EVENTS_TOPIC])
 
     async def read(self, position: str, exchanges: Collection[Exchange]) -> Page:
         """What comes after the position; nothing at the end of the log. The messages of other

@@ -1,6 +1,8 @@
 """What workers ask: claim work, reclaim a run, report how it ended."""
 
-from typing import Any
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
 
 from andon.contract.outcomes import Verdict
 from andon.contract.requests import Renewal
@@ -14,12 +16,13 @@ from andon.lifecycle.commands import (
     ShutdownRetry,
 )
 from andon.lifecycle.repeats import is_repeat
-from andon.model.errors import LeaseLost
+from andon.model.errors import AndonError, LeaseLost
 from andon.model.task import Run, Task, TaskError
 from andon.model.words import Reason, State
 from andon.service.protocol import cycle_of
 from andon.service.taskcluster.answers import status_of
 from andon.service.taskcluster.asked import Asked
+from andon.service.taskcluster.claim_lines import Claim
 from andon.service.taskcluster.claims import (
     claim_document,
     claim_of,
@@ -30,10 +33,16 @@ from andon.service.taskcluster.claims import (
 from andon.service.taskcluster.errors import ApiError, conflict
 from andon.service.taskcluster.inputs import ClaimWork, Completed, Exceptional
 from andon.service.taskcluster.needs import every
+from andon.service.taskcluster.one_claim import unheard_of
 from andon.service.taskcluster.reading import find
 from andon.service.taskcluster.table import route
 from andon.service.taskcluster.trust.taskcredentials import may_speak_for
 from andon.service.waiting import until_gone
+
+if TYPE_CHECKING:
+    from andon.engine.local import LocalEngine
+
+log = logging.getLogger("andon.service")
 
 
 @route(
@@ -57,18 +66,71 @@ async def claim_work(asked: Asked, data: ClaimWork) -> dict[str, Any]:
             wait=asked.settings.claim_wait,
         )
         return {"tasks": []}
+    claim = claim_of(engine, queue, worker, data.tasks, asked.settings.claim_timeout)
+    if asked.settings.one_claim_per_worker:
+        return await _claim_one(asked, data, claim, worker)
     tasks = await shared.lines.claim(
         queue,
-        claim_of(engine, queue, worker, data.tasks, asked.settings.claim_timeout),
+        claim,
         gone=until_gone(asked.receive),
         stopping=asked.service.stopping.wait(),
         wait=asked.settings.claim_wait,
     )
+    return await _answer_claim(asked, data, tasks)
+
+
+async def _claim_one(asked: Asked, data: ClaimWork, claim: Claim, worker: str) -> dict[str, Any]:
+    """Claim for a worker that has one claim at a time: first what it got and has not heard of."""
+    shared, engine, queue = asked.shared, asked.engine, asked.params["taskQueueId"]
+    async with shared.turns.turn(queue, worker) as superseded:
+
+        async def ends() -> None:
+            waits = (asked.service.stopping.wait(), superseded.wait(), until_gone(asked.receive))
+            futures = [asyncio.ensure_future(wait) for wait in waits]
+            try:
+                await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for future in futures:
+                    future.cancel()
+
+        tasks = await unheard_of(engine, queue, worker, data.tasks, asked.settings.claim_timeout)
+        if not tasks:
+            # That the worker has gone ends the wait, but not the claim under way: what it brings is
+            # given back below, before the worker's next claim looks for it.
+            tasks = await shared.lines.claim(
+                queue,
+                claim,
+                gone=_never(),
+                stopping=ends(),
+                wait=asked.settings.claim_wait,
+            )
+            if tasks:
+                await _note_now(engine)
+        if superseded.is_set():
+            return {"tasks": []}
+        return await _answer_claim(asked, data, tasks)
+
+
+async def _never() -> None:
+    await asyncio.Event().wait()
+
+
+async def _note_now(engine: "LocalEngine") -> None:
+    """Note what was claimed before it is handed out, so that every process finds it."""
+    try:
+        await engine.registry.flush()
+    except (AndonError, OSError) as error:
+        log.warning("Claims of workers could not be noted; the next ones are: %s", error)
+
+
+async def _answer_claim(asked: Asked, data: ClaimWork, tasks: list[Task]) -> dict[str, Any]:
+    """Hand out what was claimed, if whoever asked may have it and is there still."""
     if not tasks:
         return {"tasks": []}
+    shared = asked.shared
     try:
         await asked.still_allowed(workerGroup=data.worker_group, workerId=data.worker_id)
-        claims = await handed_out(engine, shared.trust, tasks)
+        claims = await handed_out(asked.engine, shared.trust, tasks)
     except BaseException:
         await shared.give_back(tasks)
         raise

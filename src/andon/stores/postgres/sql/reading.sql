@@ -154,9 +154,11 @@ CROSS JOIN LATERAL (
 ) e ORDER BY u.i, e.child
 
 -- name: unsettled
-SELECT u.parent, t.state FROM {schema}.unsettled u JOIN {schema}.definition d ON d.id = ANY (ARRAY[u.parent])
-JOIN {schema}.task t ON t.seq = ANY (ARRAY[d.seq])
-WHERE t.state NOT IN ({{live_states}}) LIMIT $1
+SELECT u.parent, t.state FROM {schema}.unsettled u CROSS JOIN LATERAL (
+    SELECT x.seq FROM {schema}.definition x WHERE x.id = u.parent OFFSET 0
+) d CROSS JOIN LATERAL (
+    SELECT x.state FROM {schema}.task x WHERE x.seq = d.seq OFFSET 0
+) t WHERE t.state NOT IN ({{live_states}}) LIMIT $1
 
 -- name: queues
 SELECT n.name, q.body FROM {schema}.name n LEFT JOIN {schema}.queue q ON q.id = n.id
