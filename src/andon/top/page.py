@@ -285,7 +285,7 @@ class ListPage(Page):
 
     def show(self, view: Any) -> None:
         """Show what was read: cells that are the same are left alone."""
-        before, at = self.rows, self.current
+        before, at, place = self.rows, self.current, self._table.cursor_row
         rows = self.rows_of(view)
         widths = self._widths_of(rows)
         table = self._table
@@ -305,8 +305,9 @@ class ListPage(Page):
             for row in rows:
                 table.add_row(*map(texts.cut, row.cells, widths))
             keys = [row.key for row in rows]
-            if at in keys:
-                table.move_cursor(row=keys.index(at), animate=False)
+            if keys:
+                there = keys.index(at) if at in keys else min(place, len(keys) - 1)
+                table.move_cursor(row=max(0, there), animate=False)
         self.query_one("#empty").display = not rows
         self._tell()
 
