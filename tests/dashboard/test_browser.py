@@ -12,6 +12,7 @@ from andon.dashboard.assets import assets
 from andon.engine.base import Submission
 
 from .browser import Watched, chromium, faults_of_access, kept, looking, needs_chromium, overflow
+from .finding import find_and_rerun
 from .scene import scene, settled
 
 pytestmark = [needs_chromium, pytest.mark.slow]
@@ -228,23 +229,8 @@ def test_what_is_chosen_and_focused_stays_when_the_list_is_drawn_anew(
 
 
 def test_a_failed_task_is_found_read_and_rerun_within_five_clicks(board: Watched):
-    clicks = 0
-
-    def click(what: object) -> None:
-        nonlocal clicks
-        clicks += 1
-        what.click()  # type: ignore[attr-defined]
-
     page = board.open("/")
-    click(page.locator("#stations").get_by_role("link", name="failed"))
-    page.get_by_label("name", exact=True).fill("shop.charge")
-    click(page.get_by_role("button", name="Find"))
-    click(page.locator("#tasks tbody tr", has_text="bank at").first.locator("a").first)
-    expect(page.locator("#traceback")).to_contain_text("refused the connection")
-    click(page.get_by_role("button", name="Run again"))
-    expect(page.locator(".said")).to_contain_text("runs again")
-    expect(page.locator("#task-runs")).to_contain_text("rerun")
-    assert clicks <= 5
+    assert find_and_rerun(page, "shop.charge", "refused the connection") <= 5
 
 
 def test_a_log_grows_while_it_is_looked_at(board: Watched, shop: Running):
@@ -310,3 +296,33 @@ def test_script_and_style_are_small(shop: Running):
     files = assets()
     zipped = sum(len(gzip.compress(files[name].body)) for name in ("board.css", "board.js"))
     assert zipped < 20_000
+
+
+def test_what_is_written_changes_a_task_by_keyboard_alone(board: Watched, shop: Running):
+    task = Submission(id="change-1", name="shop.remind", queue="mail", args=b'["ann"]', delay=7200)
+    shop.call(shop.service.engine.submit([task]))
+    page = board.open("/tasks/change-1")
+    page.get_by_label("starts").fill("+3h")
+    page.keyboard.press("Enter")
+    expect(page.locator(".said")).to_contain_text("has another start")
+    expect(page.locator("h1")).to_contain_text("change-1")
+    page.get_by_text("Edit the arguments").press("Enter")
+    expect_no_faults(page, "a task with its forms open")
+    page.get_by_label("arguments, as JSON").fill('["bob"]')
+    page.get_by_role("button", name="Cancel it, and submit one").press("Enter")
+    expect(page.locator(".said")).to_contain_text("in place of change-1")
+    expect(page.locator("#arguments")).to_contain_text("bob")
+    page.get_by_role("link", name="change-1").click()
+    expect(page.locator("#task-head")).to_contain_text("cancelled")
+    assert overflow(page) <= 0
+
+
+def test_limits_of_a_queue_are_changed_without_script(browser: Browser, shop: Running):
+    with looking(browser, shop.url, java_script_enabled=False) as board:
+        page = board.page
+        page.goto(f"{shop.url}/queues/reports")
+        page.get_by_label("most pending tasks").fill("5000")
+        page.get_by_role("button", name="Change", exact=True).click()
+        expect(page.locator(".said")).to_contain_text("has other settings: max_size")
+        expect(page.get_by_label("most pending tasks")).to_have_value("5000")
+        assert overflow(page) <= 0

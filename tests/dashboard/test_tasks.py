@@ -104,6 +104,22 @@ def test_search_finds_ids_and_names_and_all_else(site: Site, service: Running):
     assert "Nothing found" in site.get("/search?q=nobody").text
 
 
+def test_search_finds_failures_of_a_name_that_the_newest_tasks_have_not(
+    site: Site, service: Running, monkeypatch: pytest.MonkeyPatch
+):
+    submit(service, *charges(-1))
+    ended(service, "c-1")
+    some = [Submission(id=f"m{n}", name="shop.remind", queue="mail", delay=60) for n in range(9)]
+    submit(service, *some)
+    monkeypatch.setattr("andon.stores.sqlite.reading.SCAN_BUDGET", 5)
+    assert listed(site.get("/search?q=shop.charge")) == ["c-1"]
+    assert site.last is not None
+    assert "state=failed" in str(site.last.url)
+    monkeypatch.undo()
+    site.get("/search?q=shop.charge")
+    assert "state" not in str(site.last.url)
+
+
 def test_a_task_says_how_it_failed(site: Site, service: Running):
     submit(service, *charges(-4711))
     ended(service, "c-4711")

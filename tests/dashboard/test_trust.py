@@ -23,6 +23,10 @@ ACTS = {
     "/acts/task/archive": {"task": "t1"},
     "/acts/task/delete": {"task": "t1"},
     "/acts/task/cancel-by-force": {"task": "t1"},
+    "/acts/task/edit": {"task": "t1", "arguments": "[1]", "successor": "t2"},
+    "/acts/task/reschedule": {"task": "t1", "run-at": "+1m"},
+    "/acts/task/reprioritise": {"task": "t1", "priority": "3"},
+    "/acts/queue/configure": {"queue": "mail", "max_size": "3", "was-max_size": ""},
     "/acts/flow/cancel": {"flow": "f"},
     "/acts/flow/rerun-failed": {"flow": "f"},
     "/acts/token/create": {"name": "n", "scopes": "tasks:read:*"},
@@ -183,8 +187,10 @@ def test_who_may_only_read_can_do_nothing(guarded: Running):
     reads = ("tasks:read:*", "queues:read:*", "workers:read", "admin:storage", "admin:audit")
     site = entered(guarded, *reads)
     before = _everything(guarded)
-    for page in ("/", "/tasks", "/tasks/t1", "/schedules"):
-        assert not list(site.get(page).every("button", form="act")), page
+    for page in ("/", "/tasks", "/tasks/t1", "/schedules", "/queues/mail"):
+        shown = site.get(page)
+        assert not list(shown.every("button", form="act")), page
+        assert not shown.has(class_="filters change"), page
     hidden = _hidden(site)
     for path in set(ACTS) - ASKS_ONLY:
         answer = site.http.post(

@@ -21,7 +21,8 @@ from andon import Andon
 from andon.model.alerts import ALERTS_QUEUE, Notice
 from andon.model.task import Task
 from andon.model.words import State
-from andon.service.alerts.delivering import key_of, signed
+from andon.service.alerts.delivering import key_of
+from andon.service.webhook_signing import signed
 
 from .kit import PATIENCE, Running, eventually, serving
 
@@ -144,7 +145,7 @@ def test_a_secret_may_be_as_standard_webhooks_writes_it() -> None:
     # The example of the specification.
     secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
     body = b'{"test": 2432232314}'
-    headers = signed(secret, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body)
+    headers = signed(key_of(secret), "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, body)
     assert headers["webhook-signature"] == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
     assert key_of("whsec_?") == b"whsec_?"
 

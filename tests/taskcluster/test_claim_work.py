@@ -144,7 +144,7 @@ def test_a_line_of_many_costs_few_claims_for_each_task(
     ids = [queue.create() for _ in range(5)]
     eventually(lambda: len(held(answers)) == 5)
     assert sorted(held(answers)) == sorted(ids)
-    assert workers.waiting() == 35
+    eventually(lambda: workers.waiting() == 35)  # some are asked for, and out of the line
     assert len(claims.asked) <= 4 * 5 + 4, "not one for each of those who wait"
 
 

@@ -125,6 +125,8 @@ FORMS: dict[str, dict[str, Any]] = {
     "too many retries": {"retries": 50},
     "no date": {"created": "today"},
     "a date that is none": {"deadline": "2026-02-30T00:00:00Z"},
+    "a date that is no text": {"deadline": 1_900_000_000_000},
+    "a date that is an object": {"created": {"at": "2030-01-01T00:00:00Z"}},
     "a dependency that is no id": {"dependencies": ["x"]},
     "a dependency twice": {"dependencies": ["VGfy1vitRDKhz4zPEm1Czg"] * 2},
     "a route twice": {"routes": ["a", "a"]},

@@ -46,7 +46,7 @@ class Seen:
 
     async def write(self, text: str) -> None:
         """Write a text into the line that is asked for, and send it."""
-        await self.until(lambda: self.top.screen.query("#line").results() is not None)
+        await self.until(lambda: bool(self.top.screen.query("Form #line")))
         line: Any = self.top.screen.query_one("#line")
         line.value = text
         await self.press("enter")

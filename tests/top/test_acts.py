@@ -282,3 +282,68 @@ async def test_quitting_asks_while_an_act_on_many_is_under_way(
             monkeypatch.setattr("andon.dashboard.bulk.Bulk.is_busy", False)
             await seen.press("q")
             assert seen.top.return_code == 0
+
+
+# --- what is written ---
+
+
+async def test_a_task_gets_another_start_priority_and_arguments(url: str) -> None:
+    async with make_app(url) as app:
+        engine = await app.engine()
+        await engine.submit(mails(1, delay=3600))
+        async with looking(url) as seen:
+            await at_task(seen, "m0")
+            await seen.press("s")
+            await seen.until("When is 1 task to start?")
+            await seen.write("tomorrow")
+            await seen.until("is no time")
+            await seen.write("+2h")
+            await seen.until("has another start")
+            await seen.press("i")
+            await seen.until("Which priority for 1 task?")
+            await seen.write("highest")
+            await seen.until("Task m0 has priority 3.")
+            await seen.press("e")
+            await seen.until("Other arguments for 1 task?")
+            await seen.until('["ann"]')
+            await seen.write("17")
+            await seen.until("⚠ Arguments are a JSON object")
+            await seen.press("e")
+            await seen.until("Other arguments for 1 task?")
+            await seen.write('["bob"]')
+            await seen.until("predecessor")
+        [task] = await engine.get(["m0"])
+        assert task is not None
+        assert task.state == "cancelled"
+        assert task.status.priority == 3
+        [after] = await engine.get([task.status.successor])
+        assert after is not None
+        assert after.definition.args == b'["bob"]'
+        assert after.definition.predecessor == "m0"
+
+
+async def test_a_change_that_a_state_does_not_take_is_said(url: str) -> None:
+    async with make_app(url) as app:
+        await (await app.engine()).submit(mails(1))
+        await (await app.engine()).cancel(["m0"])
+        async with looking(url) as seen:
+            await at_task(seen, "m0")
+            await seen.press("e")
+            await seen.until("A task that is cancelled takes no other arguments.")
+
+
+async def test_limits_of_a_queue_are_changed_and_taken_away(url: str) -> None:
+    async with make_app(url) as app:
+        engine = await app.engine()
+        await engine.submit(mails(1))
+        await engine.configure_queue("mail", {"max_size": 9})
+        async with looking(url) as seen:
+            await seen.until("at most 9 pending")
+            await seen.press("e")
+            await seen.until("Limits of queue mail")
+            await seen.write("rate_limit=fast")
+            await seen.until("is no rate")
+            await seen.write("rate_limit=300/m max_size=")
+            await seen.until("5/s", gone="at most 9")
+        [queue] = await engine.queues()
+        assert (queue.rate_limit, queue.max_size) == (5.0, None)

@@ -312,3 +312,15 @@ async def test_a_terminal_of_another_size_is_filled(url: str) -> None:
             await seen.until("m0")
             await seen.pilot.resize_terminal(80, 24)
             await seen.until("Filter")
+
+
+async def test_what_is_typed_is_seen(url: str) -> None:
+    async with make_app(url) as app:
+        await (await app.engine()).submit([*mails(1), *charges(1)])
+        async with looking(url) as seen:
+            await seen.press("2", "slash")
+            await seen.until("Which tasks?")
+            await seen.press(*"queue", "equals_sign", *"mail")
+            assert "▊" in (await seen.until("  queue=mail")).partition("  queue=mail")[0]
+            await seen.press("enter")
+            await seen.until("Tasks: queue mail", gone="c1 ")

@@ -41,6 +41,7 @@ class Said(msgspec.Struct, frozen=True):
 
     text: str
     is_gone: bool = False  #: it is no more
+    at: str = ""  #: the id of the task that stands in its place now
 
 
 class Meant(msgspec.Struct, frozen=True, kw_only=True):

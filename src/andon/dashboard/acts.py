@@ -3,8 +3,9 @@
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
-from andon.dashboard import acting
+from andon.dashboard import acting, editing
 from andon.dashboard.acting import MOST_CHOSEN, Meant, need
 from andon.dashboard.alerting import Alerting
 from andon.dashboard.answers import Done, Shown
@@ -39,6 +40,10 @@ class Acts:
             "/bulk/matching": self.ask_about_matching,
             "/bulk/letters": self.ask_about_letters,
             "/bulk/do": self.do_to_many,
+            "/acts/task/edit": self.edit,
+            "/acts/task/reschedule": self.reschedule,
+            "/acts/task/reprioritise": self.reprioritise,
+            "/acts/queue/configure": self.configure,
             "/acts/flow/cancel": partial(self.act_on_flow, cancels=True),
             "/acts/flow/rerun-failed": partial(self.act_on_flow, cancels=False),
             "/acts/token/create": self.create_token,
@@ -77,6 +82,37 @@ class Acts:
         """Do something to one task."""
         said = await acting.act_on_task(self._reader, place.visitor, name, form.get("task"))
         return Done(said.text, to="/tasks" if said.is_gone else "")
+
+    async def edit(self, form: Fields, place: "Place") -> Done:
+        """Give a task other arguments; go to the one that takes its place."""
+        said = await editing.edit(
+            self._reader,
+            place.visitor,
+            form.get("task"),
+            form.get("arguments"),
+            form.get("successor"),
+        )
+        return Done(said.text, to=f"/tasks/{quote(said.at, safe='')}" if said.at else "")
+
+    async def reschedule(self, form: Fields, place: "Place") -> Done:
+        """Give a task another start."""
+        task_id, text = form.get("task"), form.get("run-at")
+        return Done((await editing.reschedule(self._reader, place.visitor, task_id, text)).text)
+
+    async def reprioritise(self, form: Fields, place: "Place") -> Done:
+        """Give a task another priority."""
+        task_id, text = form.get("task"), form.get("priority")
+        return Done((await editing.reprioritise(self._reader, place.visitor, task_id, text)).text)
+
+    async def configure(self, form: Fields, place: "Place") -> Done:
+        """Change those settings of a queue that are not as they were when the form was drawn."""
+        texts = {
+            name: form.get(name)
+            for name in editing.SETTINGS
+            if name in form.names() and form.get(name).strip() != form.get(f"was-{name}")
+        }
+        queue = form.get("queue")
+        return Done((await editing.configure(self._reader, place.visitor, queue, texts)).text)
 
     async def act_on_schedule(self, act: "ScheduleAct", form: Fields, place: "Place") -> Done:
         """Pause, resume or run a schedule."""

@@ -167,7 +167,7 @@ class Board:
         return answer
 
     async def _for(self, visitor: Visitor, request: Request, session: Session) -> Answer | Download:
-        place = self._place(request, visitor)
+        place = self._place(request, visitor, session.form_token)
         if request.method in ("GET", "HEAD"):
             asked = Asked(request.path, request.query, place)
             shown = await self._pages.show(asked)
@@ -192,8 +192,9 @@ class Board:
             session.say(answer, done.said)
         return answer
 
-    def _place(self, request: Request, visitor: Visitor) -> frames.Place:
-        return frames.Place(request.root, visitor, has_tokens=self._tokens is not None)
+    def _place(self, request: Request, visitor: Visitor, form_token: str = "") -> frames.Place:
+        has_tokens = self._tokens is not None
+        return frames.Place(request.root, visitor, has_tokens=has_tokens, form_token=form_token)
 
     def _page(
         self, request: Request, session: Session, place: frames.Place, shown: Shown

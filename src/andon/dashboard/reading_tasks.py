@@ -5,6 +5,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from andon.dashboard.patience import within
 from andon.dashboard.requests import Refused
 from andon.dashboard.views.task import (
@@ -22,7 +24,7 @@ from andon.engine.paging import full_page
 from andon.lifecycle.profiles import profile
 from andon.model.errors import ConfigurationError, TaskNotFound
 from andon.model.task import Task
-from andon.model.words import State
+from andon.model.words import DEAD_LETTER_STATES, State
 
 if TYPE_CHECKING:
     from andon.artifacts.base import LogLine
@@ -187,13 +189,17 @@ class LogTail:
             self._lines.extend(page.lines)
 
 
+FAILURES = tuple(state for state in State if state in DEAD_LETTER_STATES)
+"""States of what has not ended well."""
+
 _FIELDS = ("id", "name", "key", "group", "tag")
 """What a text may be, in the order in which it is tried."""
 
 
 async def field_of(reader: "Reader", text: str, visitor: "Visitor") -> str:
     """What a text that is looked for is: `task`, the id of one; `id`, how some begin; `name`,
-    `key`, `group` or `tag`. Empty if it is nothing."""
+    `key`, `group` or `tag`; `failures`, the name of what has failed, if none of the newest tasks
+    has it. Empty if it is nothing."""
     engine = await reader.engine()
     [task] = await within(engine.get([text]))
     if task is not None:
@@ -202,12 +208,24 @@ async def field_of(reader: "Reader", text: str, visitor: "Visitor") -> str:
     for field in _FIELDS:
         asked = TaskFilter(**{field: text})  # pyright: ignore[reportArgumentType]
         try:
+            if field == "name" and await _are_failures_alone(engine, asked):
+                return "failures"
             page = await within(full_page(engine, asked.query(1), goes_on=_for_a_moment()))
         except ConfigurationError:
             continue  # it cannot be one
         if page.tasks:
             return field
     return ""
+
+
+async def _are_failures_alone(engine: "Engine", asked: TaskFilter) -> bool:
+    """Whether none of the newest tasks has the name, but some that have failed: those have an index
+    by name, and all others have to be looked through."""
+    newest = await within(full_page(engine, asked.query(1), goes_on=lambda _: False))
+    if newest.tasks:
+        return False
+    failed = replace(asked, states=FAILURES)
+    return bool((await within(full_page(engine, failed.query(1)))).tasks)
 
 
 def _for_a_moment() -> Callable[[int], bool]:

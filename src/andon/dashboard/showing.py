@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlencode
 
 import msgspec
 
@@ -12,6 +12,7 @@ from andon.dashboard import reading_fleet, reading_letters, reading_tasks
 from andon.dashboard.alerting import Alerting
 from andon.dashboard.answers import Shown
 from andon.dashboard.downloads import Download
+from andon.dashboard.editing import written
 from andon.dashboard.pages import andon as andon_page
 from andon.dashboard.pages import bulk as bulk_page
 from andon.dashboard.pages import doctor as doctor_page
@@ -179,7 +180,8 @@ class Pages:
         return Download(name, found[0].size, places.read(found[0]))
 
     async def search(self, asked: Asked) -> Shown | Answer:
-        """What is looked for, by whatever it may be: an id first, then a name, key, group, tag."""
+        """What is looked for, by whatever it may be: an id first, then a name, key, group, tag.
+        A name that only failures have leads to these."""
         text = asked.query.get("q").strip()
         place = asked.place
         if not text:
@@ -187,6 +189,9 @@ class Pages:
         field = await reading_tasks.field_of(self._reader, text, place.visitor)
         if field == "task":
             return see_other(place.task(text))
+        if field == "failures":
+            asked_for = TaskFilter(states=reading_tasks.FAILURES, name=text)
+            return see_other(f"{place.to('/tasks')}?{urlencode(asked_for.pairs)}")
         if field:
             return see_other(place.to("/tasks", **{field: text}))
         detail = (
@@ -252,6 +257,7 @@ class Pages:
             asked.place,
             row,
             settings=settings_of(config),
+            texts=written(config),
             days=history.days,
             minutes=minutes,
             now=view.now,

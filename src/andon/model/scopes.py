@@ -6,6 +6,7 @@ that itself ends in `*` is satisfied by the same pattern or a wider one only.
 """
 
 from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from andon.model.errors import PermissionRefused
 
@@ -35,3 +36,30 @@ def holds_some(held: Iterable[str], kind: str) -> bool:
         pattern.startswith(kind) or (pattern.endswith("*") and kind.startswith(pattern[:-1]))
         for pattern in held
     )
+
+
+class Submitted(Protocol):
+    """What is submitted, as far as it says what that takes."""
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """What the task may do in the name of who submits it."""
+        ...
+
+    @property
+    def on_held(self) -> object:
+        """What is done to the holder of its unique key; None or `refuse`: nothing."""
+        ...
+
+
+def needed_to_submit(task: Submitted, queue: str) -> list[str]:
+    """The scopes that it takes to submit such a task to that queue, whichever way it comes: by
+    itself or in bulk, as a schedule's, a follow-up, or what takes an edited task's place.
+
+    Whoever gives a task scopes must have them (docs/rulings.md, R29). One that supersedes or delays
+    the holder of its unique key changes a task of the same queue.
+    """
+    needed = [f"tasks:create:{queue}", *task.scopes]
+    if task.on_held not in (None, "refuse"):
+        needed.append(f"tasks:change:{queue}")
+    return needed

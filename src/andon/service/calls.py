@@ -8,9 +8,9 @@ from litestar.params import QueryParameter
 
 from andon.lifecycle.profiles import Profile, profile
 from andon.model.errors import AndonError, ConfigurationError
+from andon.model.scopes import needed_to_submit
 from andon.service.guard import Caller, refuse
 from andon.service.problems import Problem, invalid, without_place
-from andon.service.trust.scopes import needed_to_submit
 
 if TYPE_CHECKING:
     from litestar.types import HTTPScope, Receive, Send

@@ -19,9 +19,9 @@ from andon.engine.schedule_requests import (
 )
 from andon.engine.schedule_views import queues_of, schedule_of
 from andon.model.errors import AndonError, PermissionRefused
+from andon.model.scopes import needed_to_submit
 from andon.service.problems import not_found
 from andon.service.submitting import check_args
-from andon.service.trust.scopes import needed_to_submit
 
 if TYPE_CHECKING:
     from andon.engine.local import LocalEngine

@@ -18,11 +18,11 @@ from andon.lifecycle import payloads
 from andon.lifecycle.births import FIELD, birth_id
 from andon.lifecycle.unique import derived_key
 from andon.model.errors import AndonError, InvalidSubmission, PermissionRefused, TaskConflict
+from andon.model.scopes import needed_to_submit
 from andon.service import idempotency
 from andon.service.answers import BulkAccepted, BulkItem
 from andon.service.bodies import NO_ARGUMENTS, NewTask
 from andon.service.problems import Problem, invalid, problem_of, unexpected
-from andon.service.trust.scopes import needed_to_submit
 from andon.worker.calls import Call, MalformedPayload
 from andon.worker.registry import Registry
 

@@ -15,7 +15,7 @@ from andon.dashboard.views.rates import Rates, per_second
 from andon.dashboard.views.tasks import TaskFilter
 from andon.model.wording import ago, plural
 from andon.model.words import State
-from andon.top import doing, texts
+from andon.top import changing, doing, texts
 from andon.top.page import Column, ListPage, Row
 from andon.top.tasks import TasksPage
 
@@ -40,6 +40,7 @@ class QueueList(ListPage):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p", "pause", "Pause or resume"),
+        Binding("e", "configure", "Limits"),
     ]
 
     async def read(self) -> Andon:
@@ -104,6 +105,12 @@ class QueueList(ListPage):
                 acting.set_paused(desk.reader, desk.visitor, row.name, paused=not row.paused),
             )
 
+    @work(group="act")
+    async def action_configure(self) -> None:
+        """Change the limits of the queue under the cursor."""
+        if self.current:
+            await changing.configure(self, self.current)
+
 
 class AndonPage(QueueList):
     """The whole board on one page."""
@@ -121,13 +128,13 @@ class AndonPage(QueueList):
     def above(self) -> Iterable[Widget]:
         """Stations, the last minutes, and what needs a look."""
         yield Static(id="stations")
-        yield Sparkline(summary_function=max, id="line")
+        yield Sparkline(summary_function=max, id="throughput")
         yield Static(id="looks")
 
     def show(self, view: Andon) -> None:
         """Show the board."""
         self.query_one("#stations", Static).update(texts.joined(_stations(view)))
-        line = self.query_one("#line", Sparkline)
+        line = self.query_one("#throughput", Sparkline)
         line.data = [processed for _, processed, _ in view.line]
         line.display = any(line.data)  # it draws nothing but zeros as if they were a lot
         self.query_one("#looks", Static).update(texts.joined(_looks(view)))

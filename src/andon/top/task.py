@@ -18,7 +18,7 @@ from andon.dashboard.views.runs import RunBar
 from andon.dashboard.views.task import EdgeView, LogView, TaskView
 from andon.lifecycle.faces.fields import iso
 from andon.model.wording import ago, plural, size_of
-from andon.top import doing, texts
+from andon.top import changing, doing, texts
 from andon.top.desk import Desk
 from andon.top.page import TextPage
 
@@ -26,6 +26,12 @@ PROFILES = ("native", "jobbers", "asynq", "cbintel", "choria", "taskcluster")
 _BAR = 24
 _TAIL = 12
 """Lines of the log that stand below a task; the key l shows all."""
+
+_CHANGES = {
+    "reschedule": "other start",
+    "reprioritise": "other priority",
+    "edit": "other arguments",
+}
 
 _KEYS = {
     "c": ("cancel", "cancel-by-force"),
@@ -48,6 +54,9 @@ class TaskPage(TextPage):
         Binding("a", "act('a')", "Archive"),
         Binding("d", "act('d')", "Delete"),
         Binding("l", "log", "Log"),
+        Binding("s", "change('reschedule')", "Start at another time", show=False),
+        Binding("i", "change('reprioritise')", "Priority", show=False),
+        Binding("e", "change('edit')", "Edit the arguments", show=False),
         Binding("v", "dialect", "Moves as another system shows them"),
     ]
 
@@ -95,6 +104,23 @@ class TaskPage(TextPage):
         said = await doing.to_one(self, act, self.task_id)
         if said is not None and said.is_gone:
             self.action_back()
+
+    @work(group="act")
+    async def action_change(self, change: str) -> None:
+        """Give it another start, another priority or other arguments."""
+        view: TaskView | None = self.view
+        if view is None:
+            return
+        if change not in view.changes:
+            self.say(f"⚠ A task that is {view.state} takes no {_CHANGES[change]}.")
+        elif change == "reschedule":
+            await changing.reschedule(self, view)
+        elif change == "reprioritise":
+            await changing.reprioritise(self, view)
+        else:
+            successor = await changing.edit(self, view)
+            if successor:
+                self.go(TaskPage(self.desk, successor))
 
     def action_log(self) -> None:
         """Its whole log, followed."""

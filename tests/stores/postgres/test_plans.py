@@ -132,6 +132,10 @@ async def test_lists_by_due_time_go_by_their_index(
 
 
 _PAGES: dict[str, tuple[tuple[Any, ...], str]] = {
+    "by_id_newest": (("a-", 1 << 60, 200), "definition_id_key"),
+    "count_begun": (("a-", 10_001), "definition_id_key"),
+    "by_list_newest": ((["failed a"], 1 << 60, 200), "listed_pkey"),
+    "unsettled": ((200,), "definition_id_key"),
     "by_dead_newest": ((1 << 60, 200), "task_dead"),
     "by_state_newest": ((None, ["failed"], 1 << 60, 200), "task_state"),
     "events": ((0, 500), "event_place"),

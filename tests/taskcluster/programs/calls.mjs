@@ -87,4 +87,29 @@ said.cancelled = (await queue.cancelTask(C)).status.state;
 said.rerun = (await queue.rerunTask(C)).status.state;
 said.scheduled = (await queue.scheduleTask(B)).status.state;
 said.empty = await queue.claimWork('nobody/home', worker);
+
+const of = QUEUE.split('/');
+const one = [...of, worker.workerGroup, worker.workerId];
+const later = given.times.deadline;
+said.recent = (await queue.getWorker(...one)).recentTasks;
+said.declared = await queue.declareWorker(...one.slice(0, 3), 'w-2', { expires: later });
+[said.listed, said['listWorkers pages']] = await pages('workers', (query) =>
+  queue.listWorkers(...of, query),
+);
+const body = { quarantineUntil: later, quarantineInfo: 'odd' };
+const held = await queue.quarantineWorker(...one, body);
+said.quarantined = [held.quarantineUntil, held.quarantineDetails[0].quarantineInfo];
+said['in quarantine'] = await queue.listWorkers(...of, { quarantined: true });
+said.free = await queue.listWorkers(...of, { quarantined: false });
+said['no worker'] = await fails(queue.getWorker(...one.slice(0, 3), 'nobody'));
+said['no quarantine'] = await fails(queue.quarantineWorker(...one.slice(0, 3), 'nobody', body));
+said.nothing = await queue.claimWork(QUEUE, worker);
+said.queue = await queue.getTaskQueue(QUEUE);
+[said.queues] = await pages('taskQueues', (query) => queue.listTaskQueues(query));
+said.provisioner = await queue.getProvisioner(of[0]);
+[said.provisioners] = await pages('provisioners', (query) => queue.listProvisioners(query));
+said['worker type'] = await queue.getWorkerType(...of);
+[said['worker types']] = await pages('workerTypes', (query) =>
+  queue.listWorkerTypes(of[0], query),
+);
 process.stdout.write(JSON.stringify(said));

@@ -41,6 +41,8 @@ class Place(msgspec.Struct, frozen=True):
     root: str  #: path that the board is mounted at; empty at the top
     visitor: "Visitor"
     has_tokens: bool = False  #: whether there are tokens to show: those of a service
+    form_token: str = ""
+    """For forms of a page that are not its one form; empty where what is drawn is for everybody."""
 
     def to(self, path: str, **query: object) -> str:
         """A link within the board. What of the query is None or empty is left out."""

@@ -85,6 +85,17 @@ def act(
     )[label]
 
 
+def form(place: "Place", path: str, back: str, label: str, *content: "Node") -> "Renderable":
+    """A form of its own, for what is written: Enter in one of its lines sends it, and nothing else.
+    It goes back to the page `back`."""
+    return h.form(".filters.change", method="post", action=place.to(path))[
+        h.input(type="hidden", name="form-token", value=place.form_token),
+        h.input(type="hidden", name="back", value=back),
+        content,
+        h.button(type="submit")[label],
+    ]
+
+
 def table(
     name: str,
     head: Sequence["Node"],

@@ -9,6 +9,7 @@ import msgspec
 from andon.dashboard.pages import charts
 from andon.dashboard.pages.andon import cord, kept
 from andon.dashboard.pages.andon import queues as queue_table
+from andon.dashboard.pages.changes import of_queue
 from andon.dashboard.pages.parts import age, facts, section
 from andon.dashboard.views.andon import Andon, QueueRow
 from andon.dashboard.views.looks import line_of
@@ -31,6 +32,7 @@ def one(
     row: QueueRow,
     *,
     settings: dict[str, Any],
+    texts: dict[str, str],
     days: "Sequence[DayCounts]",
     minutes: "Renderable",
     now: int,
@@ -58,6 +60,8 @@ def one(
         ),
         tools=h.span(".dim")["change them with ", h.code[f"andon queues configure {row.name}"]],
     )
+    if place.may(f"queues:manage:{row.name}"):
+        yield section("Change them", of_queue(place, row.name, texts), name="change")
 
 
 def one_live(place: "Place", row: QueueRow, now: int) -> Iterator["Renderable"]:

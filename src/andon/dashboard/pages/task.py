@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import htpy as h
 import msgspec
 
+from andon.dashboard.pages.changes import of_task
 from andon.dashboard.pages.parts import (
     act,
     age,
@@ -62,6 +64,7 @@ def content(
         _body("Arguments", view.args, "arguments"),
         view.result is not None and _body("Result", view.result, "result"),
     ]
+    yield of_task(place, view)
     yield section("Log", logs(place, log))
     if artifacts:
         yield section("Artifacts", artifact_table(place, view.id, artifacts))
@@ -404,7 +407,7 @@ def artifact_table(place: "Place", task_id: str, found: Sequence[ArtifactRow]) -
             h.tr(data_row="")[
                 h.th(scope="row")[
                     h.a(
-                        href=f"{place.task(task_id)}/artifacts/{one.run}/{_quoted(one.name)}",
+                        href=_artifact(place, task_id, one),
                         download="",
                     )[h.bdi[line_of(one.name, 128)]]
                 ],
@@ -419,7 +422,5 @@ def artifact_table(place: "Place", task_id: str, found: Sequence[ArtifactRow]) -
     )
 
 
-def _quoted(name: str) -> str:
-    from urllib.parse import quote
-
-    return quote(name, safe="")
+def _artifact(place: "Place", task_id: str, one: ArtifactRow) -> str:
+    return f"{place.task(task_id)}/artifacts/{one.run}/{quote(one.name, safe='')}"

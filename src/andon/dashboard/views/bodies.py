@@ -35,6 +35,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
     more: int = 0  #: characters that are left out
     hidden: int = 0  #: values that are not shown
     is_json: bool = True
+    is_exact: bool = False  #: the text means just what the body does: nothing is hidden or left out
 
 
 class Redaction:
@@ -64,7 +65,13 @@ class Redaction:
         counted = [0]
         encoded = msgspec.json.encode(self._without_secrets(value, counted, 0))
         text: Shortened = lines_of(msgspec.json.format(encoded, indent=2).decode(), MOST_TEXT)
-        return Body(text=text.text, more=text.more, size=len(body), hidden=counted[0])
+        return Body(
+            text=text.text,
+            more=text.more,
+            size=len(body),
+            hidden=counted[0],
+            is_exact=not (counted[0] or text.more) and _means(text.text, value),
+        )
 
     def headers(self, headers: dict[str, str]) -> list[tuple[str, str]]:
         """Headers as they may be shown."""
@@ -86,3 +93,11 @@ class Redaction:
             inner_values = cast("list[Any]", value)
             return [self._without_secrets(inner, counted, depth + 1) for inner in inner_values]
         return value
+
+
+def _means(text: str, value: Any) -> bool:
+    """Whether a text stands for a value: what was cleaned, or cut at a depth, does not."""
+    try:
+        return payloads.parse(text.encode("utf-8", "surrogatepass")) == value
+    except ValueError:
+        return False

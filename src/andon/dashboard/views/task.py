@@ -14,13 +14,17 @@ from andon.dashboard.views.tasks import note_of
 from andon.lifecycle.births import owed_ids
 from andon.lifecycle.discarded import NAMELESS
 from andon.lifecycle.explaining import not_retried
+from andon.lifecycle.moves import sources
 from andon.lifecycle.profiles import Profile
 from andon.lifecycle.rendering import history_as, state_name
 from andon.lifecycle.tracebacks import folded
 from andon.lifecycle.waiting import Wait
+from andon.model.scopes import needed_to_submit
 from andon.model.task import Task, TaskEvent
 from andon.model.wording import times_of
-from andon.model.words import TERMINAL, WAITING, State
+from andon.model.words import TERMINAL, WAITING, Event, State
+
+_CHANGES = (Event.RESCHEDULE, Event.REPRIORITISE, Event.EDIT)
 
 MOST_EDGES = 100
 MOST_TAGS = 50
@@ -107,6 +111,8 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     is_readable: bool
     is_schedule: bool
     can: list[str]  #: acts that its state allows
+    changes: list[str]  #: of `edit`, `reschedule` and `reprioritise`, those that its state allows
+    scopes: tuple[str, ...]  #: what it takes to submit such a task again
 
 
 def view_of(
@@ -172,6 +178,8 @@ def view_of(
         is_readable=d.name != NAMELESS,
         is_schedule=s.schedule is not None,
         can=acts_on(task),
+        changes=[event.value for event in _CHANGES if task.state in sources(event)],
+        scopes=tuple(needed_to_submit(d, d.queue)),
     )
 
 

@@ -4,14 +4,11 @@ What a task says is believed only with the seal of the store's key. Where the ta
 secret, are read from the store when the task runs, and appear in no error: an error is kept with
 the task, where others read it.
 
-A signature is that of Standard Webhooks: `webhook-id`, `webhook-timestamp`, and in
-`webhook-signature` the text `v1,` and the base64 of HMAC-SHA256 over `id.timestamp.body`.
+A signature is that of Standard Webhooks (`service.webhook_signing`).
 """
 
 import base64
 import binascii
-import hashlib
-import hmac
 import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -25,6 +22,7 @@ from andon.model.alerts import Target
 from andon.model.errors import ConfigurationError
 from andon.model.text import one_line
 from andon.service.alerts.programs import Programs
+from andon.service.webhook_signing import signed
 from andon.worker.context import Context
 from andon.worker.control import Terminate
 
@@ -80,7 +78,7 @@ class Deliverer:
         document = msgspec.json.encode(document_of(notice, ctx.task_id))
         match target.how:
             case "webhook":
-                headers = signed(target.secret, ctx.task_id, round(self._clock()), document)
+                headers = signed(key_of(target.secret), ctx.task_id, round(self._clock()), document)
                 return await self._post(target, document, headers)
             case "chat":
                 body = msgspec.json.encode({target.text_field: text_of(notice)})
@@ -139,17 +137,6 @@ class Deliverer:
                 trust_env=True,
             )
         return self._session
-
-
-def signed(secret: str, delivery: str, timestamp: int, body: bytes) -> dict[str, str]:
-    """The headers by which a receiver knows who sent a body, and when."""
-    told = f"{delivery}.{timestamp}.".encode() + body
-    proof = hmac.new(key_of(secret), told, hashlib.sha256).digest()
-    return {
-        "webhook-id": delivery,
-        "webhook-timestamp": str(timestamp),
-        "webhook-signature": f"v1,{base64.b64encode(proof).decode()}",
-    }
 
 
 def key_of(secret: str) -> bytes:

@@ -5,9 +5,9 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from andon.artifacts.base import Artifact, ArtifactConflict, ArtifactEntries, ArtifactNotFound
-from andon.lifecycle.admission import LATEST_MS
 from andon.model.task import Run, Task
 from andon.service.origin import in_header, origin_of
+from andon.service.taskcluster.artifact_info import storage_type
 from andon.service.taskcluster.asked import Answer, Asked
 from andon.service.taskcluster.errors import ApiError, input_error, not_found
 from andon.service.taskcluster.inputs import (
@@ -17,7 +17,6 @@ from andon.service.taskcluster.inputs import (
     NewObject,
     NewReference,
 )
-from andon.service.taskcluster.times import written
 from andon.service.trust import signedurls
 
 _STORED = b"x-taskcluster-artifact-storage-type"
@@ -52,27 +51,6 @@ def entry_of(data: AnyArtifact, place: Place, name: str, now: int) -> Artifact:
     if isinstance(data, NewError):
         return replace(entry, kind="error", reason=data.reason, message=data.message)
     return entry
-
-
-def storage_type(artifact: Artifact) -> str:
-    """What clients call its kind."""
-    if artifact.kind != "file":
-        return artifact.kind
-    return "object" if artifact.upload else "s3"
-
-
-def info_of(artifact: Artifact, task: Task) -> dict[str, Any]:
-    """One row of a list of artifacts. One without an end of its own goes with its task."""
-    ends = artifact.expires_at or task.definition.expires_at
-    info: dict[str, Any] = {
-        "storageType": storage_type(artifact),
-        "name": artifact.name,
-        "expires": written(ends if ends is not None else LATEST_MS),
-        "contentType": artifact.content_type,
-    }
-    if artifact.kind == "file" and artifact.is_present:
-        info["contentLength"] = artifact.size
-    return info
 
 
 async def entry_at(kept: ArtifactEntries, asked: Asked, place: Place) -> Artifact:

@@ -194,9 +194,11 @@ class Declared(Input, frozen=True, kw_only=True):
 
 
 def _moment(kind: type[Any], value: Any) -> Any:
-    if kind is Moment and isinstance(value, str):
-        return Moment(read(value))
-    raise NotImplementedError
+    if kind is not Moment:
+        raise NotImplementedError
+    if not isinstance(value, str):
+        raise ValueError(f"Expected a date and time as text, got {type(value).__name__}")
+    return Moment(read(value))
 
 
 class InputDecoder:

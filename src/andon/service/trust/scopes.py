@@ -1,13 +1,11 @@
-"""Scopes: which there are, which a submit needs, and which texts are none. Pure.
+"""Scopes: which there are, and which texts are none. Pure.
 
-Whether one satisfies another is decided in `andon.model.scopes`.
+Whether one satisfies another, and which a submit needs, is decided in `andon.model.scopes`.
 """
 
 import re
 
-from andon.engine.base import Submission
 from andon.model.errors import ConfigurationError
-from andon.model.task import Definition
 
 KINDS = {
     "tasks:create:": "submit tasks to the queue",
@@ -26,19 +24,6 @@ KINDS = {
 """What the service itself asks for; a kind that ends in a colon is followed by a name."""
 
 _SCOPE = re.compile(r"[\x20-\x7e]{1,4096}\Z")
-
-
-def needed_to_submit(task: Submission | Definition, queue: str) -> list[str]:
-    """The scopes that it takes to submit such a task to that queue, whichever way it comes: by
-    itself or in bulk, as a schedule's, a follow-up, or what takes an edited task's place.
-
-    Whoever gives a task scopes must have them (docs/rulings.md, R29). One that supersedes or delays
-    the holder of its unique key changes a task of the same queue.
-    """
-    needed = [f"tasks:create:{queue}", *task.scopes]
-    if task.on_held not in (None, "refuse"):
-        needed.append(f"tasks:change:{queue}")
-    return needed
 
 
 def check(scope: str) -> str:

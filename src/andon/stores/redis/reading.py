@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from andon.contract.limits import MAX_BATCH, SCAN_BUDGET
+from andon.contract.limits import MAX_BATCH, MOST_SORTED, SCAN_BUDGET
 from andon.contract.queries import History, Page, Query, ReadyKind
 from andon.contract.query_filter import DUE, due_states, lists_asked, matches
 from andon.lifecycle.discarded import Discarded, discarded_of
@@ -191,9 +191,12 @@ async def _find(at: Partitions, query: Query, queues: Sequence[str]) -> Page:
 async def _walk(at: Partitions, query: Query, queues: Sequence[str]) -> _Walk:
     """What gives the next places of the query's axis."""
     lists, newest = await _axis(at, query, queues), query.newest_first
-    if query.id_prefix is None:
+    found = None
+    if query.id_prefix is not None:
+        found = await _begun(at, lists, query.id_prefix)
+    if found is None:
         return lambda place, most: _places(at, lists, place, most, newest=newest)
-    begun = sorted(await _begun(at, lists, query.id_prefix), reverse=newest)
+    begun = sorted(found, reverse=newest)
 
     async def beyond(place: _Place | None, most: int) -> list[_Place]:
         if place is None:
@@ -204,9 +207,10 @@ async def _walk(at: Partitions, query: Query, queues: Sequence[str]) -> _Walk:
     return beyond
 
 
-async def _begun(at: Partitions, lists: Sequence[str], begin: str) -> set[_Place]:
-    """Places of tasks whose ids begin so. Whoever asks looks through the lists, in commands that
-    keep nobody waiting; an index would cost every submit a write."""
+async def _begun(at: Partitions, lists: Sequence[str], begin: str) -> set[_Place] | None:
+    """Places of tasks whose ids begin so; None if they are so many that some are soon met in the
+    order of their creation. Whoever asks looks through the lists, in commands that keep nobody
+    waiting; an index would cost every submit a write."""
     pattern = "".join(f"\\{c}" if c in _GLOB else c for c in begin) + "*"
     found: set[_Place] = set()
 
@@ -218,12 +222,14 @@ async def _begun(at: Partitions, lists: Sequence[str], begin: str) -> set[_Place
             position, entries = reply[0].decode(), reply[1]
             for i in range(0, len(entries), 2):
                 found.add((int(float(entries[i + 1])), entries[i].decode()))
-            if position == "0":
+            if position == "0" or len(found) > MOST_SORTED:
                 return
 
     for i in range(0, len(lists), LISTS_AT_ONCE):
         some = itertools.product(range(at.count), lists[i : i + LISTS_AT_ONCE])
         await asyncio.gather(*(scan(*each) for each in some))
+        if len(found) > MOST_SORTED:
+            return None
     return found
 
 

@@ -64,6 +64,20 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
         """The document as JSON."""
         return _encode(self.document)
 
+    @property
+    def envelope(self) -> bytes:
+        """The document with what it came by, as JSON: for who gets no exchange and key beside."""
+        return _encode(
+            {
+                "id": self.id,
+                "exchange": self.exchange.full_name,
+                "routingKey": self.routing_key,
+                "routes": [key.removeprefix("route.") for key in self.routes],
+                "redelivered": False,
+                "payload": self.document,
+            }
+        )
+
 
 def id_of(*parts: object) -> str:
     """An id for what is named by these parts."""

@@ -16,7 +16,7 @@ from andon.lifecycle.rendering import state_name
 from andon.model.task import Task, TaskEvent
 from andon.model.words import TERMINAL, State
 from andon.service.taskcluster.answers import status_of
-from andon.service.taskcluster.artifacts import info_of
+from andon.service.taskcluster.artifact_info import info_of
 from andon.service.taskcluster.document import Kept
 from andon.service.taskcluster.messages.as_of import as_of, before_its_first_run
 from andon.service.taskcluster.messages.exchanges import (

@@ -10,9 +10,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import TYPE_CHECKING
 
 from andon.model.errors import AndonError, AuthenticationFailed, StoreUnavailable
 from andon.service.binding import Stream
@@ -21,7 +19,6 @@ from andon.service.protocol import cycle_of
 from andon.service.streaming import HEADERS, RETRY
 from andon.service.taskcluster.cors import SHARED
 from andon.service.taskcluster.errors import ApiError
-from andon.service.taskcluster.messages.exchanges import Message
 from andon.service.taskcluster.messages.patterns import Binding, wants
 from andon.service.waiting import unless, until_gone
 
@@ -34,7 +31,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("andon.service")
 
 _AWAY_S = 1.0
-_encode = msgspec.json.Encoder().encode
 
 
 class MessageStream(Stream):
@@ -110,7 +106,7 @@ class MessageStream(Stream):
             wanted = [one for one in entry.messages if wants(self._bindings, one)]
             for message in wanted:
                 head = b"id: %s\n" % entry.position.encode() if message is wanted[-1] else b""
-                parts.append(b"%sevent: message\ndata: %s\n\n" % (head, shown(message)))
+                parts.append(b"%sevent: message\ndata: %s\n\n" % (head, message.envelope))
         return b"".join(parts)
 
     def _place(self) -> bytes:
@@ -135,16 +131,3 @@ class MessageStream(Stream):
         async with asyncio.timeout(self._asked.service.settings.body_timeout):
             await send({"type": "http.response.body", "body": part, "more_body": more})
         self._sent_at = time.monotonic()
-
-
-def shown(message: Message) -> bytes:
-    """A message as a listener gets it, with where it came by."""
-    document: dict[str, Any] = {
-        "id": message.id,
-        "exchange": message.exchange.full_name,
-        "routingKey": message.routing_key,
-        "routes": [key.removeprefix("route.") for key in message.routes],
-        "redelivered": False,
-        "payload": message.document,
-    }
-    return _encode(document)

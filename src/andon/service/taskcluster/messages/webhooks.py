@@ -1,19 +1,16 @@
-"""Messages sent to a URL, signed as Standard Webhooks says (https://www.standardwebhooks.com), so
-that receivers check them with a library that they have.
+"""Messages sent to a URL, signed (`service.webhook_signing`).
 
 The URL is the operator's alone: nobody who submits or runs tasks can name one. An answer that sends
 elsewhere is not followed, so what is reached is what the operator wrote.
 """
 
-import base64
-import hmac
 import time
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from andon.model.errors import ConfigurationError
 from andon.service.taskcluster.messages.delivery import NotNow, Refused
-from andon.service.taskcluster.messages.stream import shown
+from andon.service.webhook_signing import signed
 
 if TYPE_CHECKING:
     from andon.service.taskcluster.messages.configuration import WebhookSettings
@@ -26,13 +23,6 @@ REFUSALS = frozenset({400, 405, 406, 413, 414, 415, 422, 431})
 _LONGEST_WAIT_S = 3_600.0
 
 
-def signature(secret: bytes, message_id: str, timestamp: int, body: bytes) -> str:
-    """The header that says who sent the body, and when (s UTC)."""
-    signed = b"%s.%d.%s" % (message_id.encode(), timestamp, body)
-    digest = hmac.digest(secret, signed, "sha256")
-    return f"v1,{base64.b64encode(digest).decode()}"
-
-
 class Webhook:
     """One URL."""
 
@@ -41,7 +31,7 @@ class Webhook:
             import aiohttp
         except ModuleNotFoundError as error:
             raise ConfigurationError(
-                f"Webhooks need {error.name}. Install it with: pip install 'andon[http]'."
+                f"Webhooks need {error.name}. Install it with: pip install 'andon[server]'."
             ) from error
         self.name = f"webhook.{settings.name}"
         self.bindings = settings.bindings
@@ -52,13 +42,11 @@ class Webhook:
 
     async def send(self, message: "Message") -> None:
         """Send it, until it is answered. Raises `NotNow` or `Refused`."""
-        body, timestamp = shown(message), int(time.time())
+        body, timestamp = message.envelope, int(time.time())
         headers = {
             "content-type": "application/json",
             "user-agent": f"andon/{version('andon')}",
-            "webhook-id": message.id,
-            "webhook-timestamp": str(timestamp),
-            "webhook-signature": signature(self._settings.secret, message.id, timestamp, body),
+            **signed(self._settings.secret, message.id, timestamp, body),
         }
         try:
             async with self._opened().post(
@@ -66,12 +54,19 @@ class Webhook:
             ) as answer:
                 status, retry_after = answer.status, answer.headers.get("retry-after", "")
         except (self._aiohttp.ClientError, OSError, ValueError) as error:
-            raise NotNow(f"{type(error).__name__}: {error}") from None
+            raise NotNow(self._why(error)) from None
         if 200 <= status < 300:
             return
         if status in REFUSALS:
             raise Refused(f"it answered {status}")
         raise NotNow(f"it answered {status}", wait=_seconds(retry_after), is_answer=True)
+
+    def _why(self, error: Exception) -> str:
+        """What went wrong, without the URL: it may be a secret."""
+        if isinstance(error, TimeoutError):
+            return f"it did not answer within {self._settings.timeout:g} s"
+        why = getattr(error, "strerror", None) or type(error).__name__
+        return f"it could not be asked: {why}"
 
     def _opened(self) -> Any:
         if self._session is None:

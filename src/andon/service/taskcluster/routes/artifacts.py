@@ -6,15 +6,14 @@ from andon.artifacts.base import Artifact
 from andon.lifecycle.leaving import may_leave
 from andon.service.origin import origin_of
 from andon.service.taskcluster import paging
+from andon.service.taskcluster.artifact_info import info_of, storage_type
 from andon.service.taskcluster.artifacts import (
     Place,
     behind,
     content_of,
     entry_at,
     entry_of,
-    info_of,
     redirect_to,
-    storage_type,
 )
 from andon.service.taskcluster.asked import Answer, Asked
 from andon.service.taskcluster.claims import run_of
