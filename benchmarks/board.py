@@ -61,6 +61,7 @@ PAGES = {
     "tasks: of a key": "/tasks?key=customer-10",
     "tasks: of a group": f"/tasks?group={board_filling.FLOW}",
     "tasks: of a frequent tag": "/tasks?tag=web",
+    "tasks: of a rare tag": "/tasks?tag=rare",
     "tasks: id begins so, few": "/tasks?id=needle",
     "tasks: id begins so, most": "/tasks?id=0",
     "tasks: due first": "/tasks?state=scheduled",
@@ -79,11 +80,8 @@ PAGES = {
     "search: an id": f"/search?q={board_filling.NEEDLE}",
     "search: how an id begins": "/search?q=needle-",
 }
-CUT = {
-    "tasks: of a name alone": f"/tasks?name={board_filling.NEEDLE_NAME}",
-    "tasks: of a rare tag": "/tasks?tag=rare",
-}
-"""No index has them: the look is cut after a time, with a way on."""
+CUT = {"tasks: of a name alone": f"/tasks?name={board_filling.NEEDLE_NAME}"}
+"""No index has these: the look is cut after a time, with a way on."""
 
 
 class Served:

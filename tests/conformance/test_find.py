@@ -300,6 +300,22 @@ async def test_a_tag_is_found_among_many_tasks_in_one_look(kit: Kit) -> None:
     assert await look() == ["last"]
 
 
+@pytest.mark.parametrize(
+    "tag",
+    ["two\nlines", "a,b", '"', "{x}", "\U0001f600" * 1_024, "é" * 201, "null", "\x7f\r\t"],
+    ids=ascii,
+)
+async def test_a_tag_is_any_text(kit: Kit, tag: str) -> None:
+    one = await kit.submit(tags=(tag, tag[:1], "lines"))
+    many = await kit.submit_many(3, tags=(f"{tag[:-1]}?", tag))
+    assert sorted(await kit.find_all(tag=tag)) == sorted([one.id, *ids(many)])
+    assert await kit.find_all(tag="a") == ([one.id] if tag[:1] == "a" else [])
+    await kit.move(await kit.there(one.id), Cancel())
+    await kit.move(await kit.there(one.id), Delete())
+    assert sorted(await kit.find_all(tag=tag)) == sorted(ids(many))
+    assert await kit.find_all(tag="lines") == []
+
+
 async def test_flows_are_found_by_their_first_tasks_whatever_becomes_of_them(kit: Kit) -> None:
     needs_one_line(kit)
     asked: dict[str, Any] = {"tag": FLOW_TAG, "newest_first": True}

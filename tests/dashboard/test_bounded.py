@@ -53,8 +53,8 @@ PAGES = (
     "/doctor",
     "/search?q=needle-1",
 )
-"""Each has an index, or a counter, for all that it asks. (Names alone, tags, and on Redis how ids
-begin, have none: a page of those is cut after a time.)"""
+"""Each has an index, or a counter, for all that it asks. (A name alone, and on Redis how ids begin,
+have none: a page of those is cut after a time.)"""
 
 BY_ID = ("/tasks?id=needle-", "/tasks?id=t-&order=oldest", "/search?q=needle-")
 _LARGE = r"task|definition|event|listed|result|note|stub"

@@ -4,6 +4,8 @@ A store is handed records and derives every index from `entry_of`, so there is n
 effects to get wrong (docs/design.md, 5.1).
 """
 
+from hashlib import blake2b
+
 import msgspec
 
 from andon.lifecycle.apply import is_dead_letter
@@ -15,6 +17,10 @@ from andon.model.task import Definition, Task
 from andon.model.words import DEAD_LETTER_STATES, State
 
 _PENDING, _BLOCKED = State.PENDING, State.BLOCKED  # 0.1 us less each, see `admission`
+
+
+_MOST_OF_TAG = 200
+"""Characters of a tag that stand in the name of its list."""
 
 
 class ReadyEntry(msgspec.Struct, frozen=True, gc=False):
@@ -54,7 +60,12 @@ def failures_of(state: State, name: str) -> str:
 
 def tagged(tag: str) -> str:
     """The list of tasks that have the tag. The first task of each flow has one, too."""
-    return f"tag {tag}"
+    if len(tag) <= _MOST_OF_TAG:
+        return f"tag {tag}"
+    # PostgreSQL indexes no text as long as a tag may be. That two share a list does no harm: who
+    # asks for a tag looks at the record besides.
+    digest = blake2b(tag.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+    return f"tag {tag[:_MOST_OF_TAG]} {digest}"
 
 
 def lists_of(definition: Definition, state: State) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from andon.model.words import State
 from andon.stores.kit.codec import encode, encode_event
 from andon.stores.kit.topics import topics_of
 from andon.stores.postgres.arrays import numbers
-from andon.stores.postgres.creating import is_plain, lane_of, names_of
+from andon.stores.postgres.creating import lane_of, names_of
 from andon.stores.postgres.names import Names
 
 
@@ -33,7 +33,8 @@ def _is_bare(batch: NewTasks) -> bool:
     return (
         effects.state is State.PENDING
         and effects.timer is None
-        and is_plain(effects)
+        and effects.is_separate
+        and not effects.dead_letter_in
         and status.revision == 1
         and status.runs[-1].number == 0
     )
@@ -43,7 +44,7 @@ def _key(entry: IndexEntry) -> tuple[Any, ...]:
     ready = entry.ready
     assert ready is not None, "what is pending has one"
     lane = entry.queue, entry.name, ready.kind, ready.priority
-    return *lane, entry.group, ready.first_limit, ready.dead_at
+    return *lane, entry.group, entry.lists, ready.first_limit, ready.dead_at
 
 
 async def arguments(
@@ -76,6 +77,7 @@ async def arguments(
         b"".join(definitions),
         numbers(starts),
         *_own(batches, ids),
+        list(first.lists),
     ], topics
 
 

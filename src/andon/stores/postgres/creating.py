@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import Any
 
+from msgspec import json
+
 from andon.contract.limits import MAX_BATCH
 from andon.contract.outcomes import Created, CreateKind
 from andon.contract.topics import CONFIG_TOPIC, task_topic
@@ -195,7 +197,7 @@ class Creation:
             [e.unique_until for e in entries],
             [effects.heir_of for effects in self.effects],
             [e.spare for e in entries],
-            ["\n".join(e.lists) or None for e in entries],
+            [json.encode(e.lists).decode() if e.lists else None for e in entries],
         ]
         topics = {task_topic(task.definition.id) for task in tasks}
         for batch in self.batches:

@@ -86,7 +86,6 @@ def _is_plain(effects: Effects) -> bool:
         and effects.ready_in is not None
         and entry.timer is None
         and entry.group is None
-        and not entry.lists
         and effects.is_separate
     )
 
@@ -130,7 +129,8 @@ def _group(batch: NewTasks, size: int) -> list[Any]:
     head = f"{status.revision} {created} "
     kind, score = entry.ready.kind, score_of(entry.ready)
     day = day_of(status.events[-1].at)
-    return [packed, head, entry.queue, kind, created, score, day, effects.tally, size]
+    lists = entry.lists or False
+    return [packed, head, entry.queue, kind, created, score, day, effects.tally, lists, size]
 
 
 def _in_common(status: Status, task_id: str) -> tuple[bytes, bytes]:

@@ -17,7 +17,7 @@ SELECT * FROM {schema}.create_tasks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11
 
 -- name: create_alike
 SELECT * FROM {schema}.create_alike($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
-    $15::text::integer[], $16::text::bigint[], $17::text::bigint[], $18, $19)
+    $15::text::integer[], $16::text::bigint[], $17::text::bigint[], $18, $19, $20)
 
 -- name: create_one
 SELECT {schema}.create_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,

@@ -2,7 +2,7 @@
 -- the same ARGV. It is handed over to a claim that stands, or takes its place in its lane. Whatever
 -- else is left to `create_plain`, with nothing written. Tasks awaited one after another come here: what
 -- batches need and they do not would cost them 3 microseconds, of 40 of the server's CPU.
-local ENTRY, HEAD, QUEUE, KIND, CREATED, SCORE, DAY, TALLY = 1, 2, 3, 4, 5, 6, 7, 8
+local ENTRY, HEAD, QUEUE, KIND, CREATED, SCORE, DAY, TALLY, LISTS = 1, 2, 3, 4, 5, 6, 7, 8, 9
 local STATUS, BEGUN, ID, DEFINITION, DIGEST = 3, 4, 5, 6, 7
 local ALONE = 7
 local {{fields.entry FIRST_LIMIT, RUN_NUMBER, FENCE}}
@@ -22,6 +22,9 @@ if #ARGV == ALONE then
     local day = group[DAY]
     if call('HINCRBY', P .. 'daily:' .. day, group[TALLY] .. '|' .. queue, 1) == 1 then
       call('SADD', P .. 'days', day)
+    end
+    if group[LISTS] then
+      for _, name in ipairs(group[LISTS]) do call('ZADD', P .. 'list:' .. name, created, id) end
     end
     if left and limits == 'free' then
       -- A claim stands: if it still does, and would get this task and no other, it has it. What it is

@@ -5,7 +5,7 @@
 -- ARGV[3] and ARGV[4] are the status of all and what their events have before the id, or else empty;
 -- then come the parts of each task, the last two only if the status is not that of all. No id comes
 -- twice. About 8 microseconds a record.
-local ENTRY, HEAD, QUEUE, KIND, CREATED, SCORE, DAY, TALLY, SIZE = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local ENTRY, HEAD, QUEUE, KIND, CREATED, SCORE, DAY, TALLY, LISTS, SIZE = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 local ID, DEFINITION, DIGEST, STATUS, EVENT = 1, 2, 3, 4, 5
 local FIRST, FEW_LANES = 4, {{few_lanes}}
 if #ARGV > FIRST then
@@ -62,6 +62,15 @@ if #ARGV > FIRST then
         lanes[waiting] = lane
         local of = kinds_of[queue] or {}
         kinds_of[queue], of[#of + 1] = of, kind
+      end
+      for _, name in ipairs(group[LISTS] or {}) do
+        local named = lists[P .. 'list:' .. name] or {}
+        lists[P .. 'list:' .. name] = named
+        local k, at_id = #named, at + ID
+        for _ = 1, group[SIZE] do
+          named[k + 1], named[k + 2] = created, ARGV[at_id]
+          k, at_id = k + 2, at_id + width
+        end
       end
       local i, j = #list, #lane
       for _ = 1, group[SIZE] do

@@ -9,7 +9,7 @@ CREATE TYPE new_task AS (
     created bigint, timer bigint, key text, "group" text, dead boolean, status bytea, event bytea,
     lane integer, level integer, ord bigint, dead_at bigint, first_limit bigint, run_no integer, frees text,
     remaining bigint, unique_key text, unique_until bigint, heir_of text, spare bigint,
-    lists text                -- by name, with a line for each; NULL: it stands in none
+    lists text                -- by name, as a JSON array, for tags hold any text; NULL: it stands in none
 );
 
 -- The last arguments sum the batch up, because a look at every row costs as much as a small table:
@@ -172,7 +172,7 @@ BEGIN
     IF p_more THEN
         INSERT INTO listed (list, seq)
         SELECT l, u.seq FROM unnest(seqs, outcomes, p_tasks) u (seq, outcome)
-        CROSS JOIN LATERAL unnest(string_to_array(u.lists, E'\n')) l
+        CROSS JOIN LATERAL jsonb_array_elements_text(u.lists::jsonb) l
         WHERE u.lists IS NOT NULL AND coalesce(u.outcome, 'n') = 'n';
         INSERT INTO fan_in (child, remaining, spare)
         SELECT u.id, u.remaining, u.spare FROM unnest(outcomes, p_tasks) u (outcome)

@@ -9,7 +9,7 @@
 --
 -- `p_statuses`, `p_events`, `p_submits` and `p_ords` are empty when all have the status `p_status`:
 -- they were created at `p_created`, stand at `p_low` in their lane, and their events are the same but
--- for the id, which stands between `p_head` and `p_tail`.
+-- for the id, which stands between `p_head` and `p_tail`. `p_lists` are the lists by name that each enters.
 --
 -- created: false if they are not as plain as that here (a known id, a stub, a queue with a bound);
 -- then nothing is left of them, and `create_tasks` is to be asked.
@@ -17,6 +17,7 @@ CREATE FUNCTION create_alike(
     p_told bigint, p_me text, p_partition integer, p_queue integer, p_group text, p_lane integer,
     p_first_limit bigint, p_low bigint, p_created bigint, p_status bytea, p_head bytea, p_tail bytea, p_ids text,
     p_definitions bytea, p_starts integer[], p_submits bigint[], p_ords bigint[], p_statuses bytea[], p_events bytea[],
+    p_lists text[],
     OUT told bigint, OUT pos bigint, OUT wanted text[], OUT created boolean
 ) LANGUAGE plpgsql VOLATILE {settings} AS $$
 #variable_conflict use_column
@@ -64,6 +65,10 @@ BEGIN
     INSERT INTO ready (lane, ord, seq, first_limit, run_no)
     SELECT p_lane, coalesce(u.ord, p_low), number + u.i - 1, p_first_limit, 0
     FROM unnest(p_starts, p_ords) WITH ORDINALITY u (start, ord, i);
+    IF cardinality(p_lists) > 0 THEN
+        INSERT INTO listed (list, seq)
+        SELECT l, number + i - 1 FROM unnest(p_lists) l CROSS JOIN generate_series(1, size) i;
+    END IF;
     IF p_created IS NOT NULL THEN
         INSERT INTO delta (queue, n, state, day, tally)
         VALUES (p_queue, size, 'pending', p_created / {{day_ms}}, 'submitted');

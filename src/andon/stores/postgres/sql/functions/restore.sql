@@ -66,7 +66,7 @@ BEGIN
             INSERT INTO delta (queue, n, state) VALUES (r.queue, 1, '+dead');
         END IF;
         IF r.lists IS NOT NULL THEN
-            INSERT INTO listed (list, seq) SELECT u, p_seq FROM unnest(string_to_array(r.lists, E'\n')) u;
+            INSERT INTO listed (list, seq) SELECT u, p_seq FROM jsonb_array_elements_text(r.lists::jsonb) u;
         END IF;
         IF r.lane IS NOT NULL AND r.key IS NOT NULL THEN
             promoted := promoted || place_keyed(false, ARRAY[r.queue], ARRAY[r.key], ARRAY[r.lane], ARRAY[r.level],
