@@ -13,7 +13,7 @@ from andon.dashboard.access import Visitor
 from andon.dashboard.live import Live
 from andon.dashboard.pages.frame import Place
 from andon.dashboard.sources import Source
-from andon.model.errors import StoreUnavailable
+from andon.model.errors import StoreUnavailable, TaskNotFound
 
 ANN = Place("", Visitor(name="", scopes=("*",)))
 BOB = Place("", Visitor(name="", scopes=("tasks:read:*",)))
@@ -143,6 +143,14 @@ async def test_a_source_with_a_fault_is_told_too():
     bad.fails = ZeroDivisionError()
     viewer = live.join(ANN, {"bad": bad})
     assert "cannot show this" in await sent(live, viewer)
+    live.leave(viewer)
+
+
+async def test_a_task_that_is_deleted_while_somebody_looks_is_said_to_be_gone():
+    live, gone = Live(None), Number()  # type: ignore[arg-type]
+    gone.fails = TaskNotFound("t1")
+    viewer = live.join(ANN, {"gone": gone})
+    assert "There is no task 't1'" in await sent(live, viewer)
     live.leave(viewer)
 
 

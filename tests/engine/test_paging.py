@@ -21,22 +21,22 @@ async def submit(shop: Shop, count: int, **fields: object) -> list[str]:
 
 
 async def test_a_page_is_full_though_thousands_that_do_not_match_stand_between(shop: Shop) -> None:
-    first = await submit(shop, 2, tags=("rare",))
+    first = await submit(shop, 2, name="rare")
     await submit(shop, BEHIND)
-    last = await submit(shop, 3, tags=("rare",))
+    last = await submit(shop, 3, name="rare")
     asked_again: list[int] = []
 
     def goes_on(found: int) -> bool:
         asked_again.append(found)
         return True
 
-    query = Query(tag="rare", limit=4, newest_first=True)
+    query = Query(name="rare", limit=4, newest_first=True)
     page = await full_page(shop.engine, query, goes_on=goes_on)
     assert {task.id for task in page.tasks[:3]} == set(last)
     assert page.tasks[3].id in first
     assert asked_again
     assert set(asked_again) == {3}
-    query = Query(tag="rare", limit=4, newest_first=True, cursor=page.cursor)
+    query = Query(name="rare", limit=4, newest_first=True, cursor=page.cursor)
     rest = await full_page(shop.engine, query)
     assert [task.id for task in rest.tasks] == [i for i in first if i != page.tasks[3].id]
     assert not rest.cursor
@@ -44,11 +44,11 @@ async def test_a_page_is_full_though_thousands_that_do_not_match_stand_between(s
 
 async def test_a_page_ends_short_with_a_cursor_when_it_may_not_go_on(shop: Shop) -> None:
     await submit(shop, BEHIND)
-    rare = await submit(shop, 1, tags=("rare",))
-    query = Query(tag="rare", limit=1)
+    rare = await submit(shop, 1, name="rare")
+    query = Query(name="rare", limit=1)
     page = await full_page(shop.engine, query, goes_on=lambda _: False)
     assert page.tasks == ()
-    query = Query(tag="rare", limit=1, cursor=page.cursor)
+    query = Query(name="rare", limit=1, cursor=page.cursor)
     assert [task.id for task in (await full_page(shop.engine, query)).tasks] == rare
 
 
