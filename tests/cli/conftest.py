@@ -135,6 +135,7 @@ ON_THE_STORE = {
     "test_a_command_stands_after_two_dashes",
     "test_a_test_that_nobody_delivers_says_who_does",
     "test_a_test_that_was_delivered_says_so",
+    "test_list_now_says_what_would_be_told_and_tells_nothing",
     "test_bench_hands_over_to_the_library",
     "test_demo_hands_over_to_the_library",
     "test_init_says_how_the_store_is_set_up",

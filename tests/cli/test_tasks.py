@@ -80,9 +80,9 @@ def submit_behind(cli: Cli, count: int, **fields: Any) -> None:
 
 
 def test_a_list_is_full_though_what_matches_stands_behind_thousands_of_others(cli: Cli) -> None:
-    cli.submit("job", "--id", "rare", "--tag", "rare")
+    cli.submit("rare", "--id", "rare")
     submit_behind(cli, SCAN_BUDGET + 10)
-    done = cli("tasks", "list", "--tag", "rare")
+    done = cli("tasks", "list", "--name", "rare")
     assert [line.split("\t")[0] for line in done.stdout.splitlines()] == ["rare"]
     assert not done.stderr
 

@@ -60,10 +60,10 @@ async def test_what_waits_for_a_time_is_listed_by_due_time(app: Andon, send):
 @virtual_time
 async def test_a_list_is_full_though_thousands_that_do_not_fit_stand_between(app: Andon, send):
     async with running(app, worker=False) as t:
-        rare = await app.submit("send", {"to": "x"}, tags=["rare"])
+        rare = await app.submit("rare", {"to": "x"})
         await t.advance(seconds=1)
         await app.submit_many(send.draft("y") for _ in range(SCAN_BUDGET + 10))
-        assert [task.id for task in await app.tasks.list(tag="rare")] == [rare.id]
+        assert [task.id for task in await app.tasks.list(name="rare")] == [rare.id]
 
 
 @virtual_time

@@ -1,6 +1,6 @@
 """Alerts on the board without script: rules and targets as forms, how they stand, and a test."""
 
-from service.kit import Running
+from service.kit import Running, look_at_alerts
 
 from andon.model.alerts import ALERTS_QUEUE
 
@@ -34,7 +34,7 @@ def test_a_rule_and_its_target_are_made_changed_and_removed(site: Site) -> None:
     assert "The target ops is saved" in page.one(class_="said").text
     page = site.post("/acts/alerts/rule", RULE, at="/alerts/rule")
     [row] = list(page.one(id="alert-rules").one("tbody").every("tr"))
-    for part in ("stuck", "new", "the oldest task waits for more than 10m, for 2m", "ops"):
+    for part in ("stuck", "the oldest task waits for more than 10m, for 2m", "ops"):
         assert part in row.text
     form = site.get("/alerts/rules/stuck")
     values = {
@@ -94,7 +94,7 @@ def test_what_fires_is_shown_with_what_was_seen(site: Site, service: Running) ->
     with service.working(queues=["billing"]):
         service.call(charge.options(id="bad").submit(order=-7))
         service.call(engine.wait_end("bad", 60))
-    assert service.call(engine.alert_looks.look())
+    service.call(look_at_alerts(engine))
     page = site.get("/alerts")
     row = page.one(id="alert-rules").one("tbody").one("tr")
     assert "firing" in row.text

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from service.kit import Running
+from service.kit import Running, look_at_alerts
 
 from andon.dashboard.assets import assets
 from andon.engine.base import Submission
@@ -162,6 +162,18 @@ def test_a_rule_is_made_and_changed_by_keyboard_alone(board: Watched, shop: Runn
     page.get_by_role("button", name="Remove the rule stuck").click()
     expect(page.locator("#alert-rules")).to_contain_text("There is none")
     board.check()
+
+
+def test_a_rule_that_fires_is_seen_without_a_reload(board: Watched, shop: Running):
+    alerts = shop.service.engine.alerts
+    page = board.open("/alerts")
+    shop.call(alerts.put_rule("letters", {"when": "dead-letters", "above": 0}))
+    row = page.locator("#alert-rules tbody tr").filter(has_text="letters")
+    expect(row).to_have_count(1, timeout=30_000)
+    shop.call(look_at_alerts(shop.service.engine))
+    expect(row).to_contain_text("billing", timeout=30_000)
+    board.check()
+    shop.call(alerts.remove_rule("letters"))
 
 
 def test_a_target_is_tested_from_its_row(board: Watched, shop: Running):

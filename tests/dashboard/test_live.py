@@ -13,7 +13,7 @@ from andon.dashboard.access import Visitor
 from andon.dashboard.live import Live
 from andon.dashboard.pages.frame import Place
 from andon.dashboard.sources import Source
-from andon.model.errors import StoreUnavailable
+from andon.model.errors import StoreUnavailable, TaskNotFound
 
 ANN = Place("", Visitor(name="", scopes=("*",)))
 BOB = Place("", Visitor(name="", scopes=("tasks:read:*",)))
@@ -146,6 +146,14 @@ async def test_a_source_with_a_fault_is_told_too():
     live.leave(viewer)
 
 
+async def test_a_task_that_is_deleted_while_somebody_looks_is_said_to_be_gone():
+    live, gone = Live(None), Number()  # type: ignore[arg-type]
+    gone.fails = TaskNotFound("t1")
+    viewer = live.join(ANN, {"gone": gone})
+    assert "There is no task 't1'" in await sent(live, viewer)
+    live.leave(viewer)
+
+
 @contextmanager
 def streaming(service: Running, *topics: str, **headers: str):
     with (
@@ -192,7 +200,8 @@ def test_a_stream_ends_in_good_order_when_the_service_stops(service: Running):
 
 def test_a_viewer_that_is_gone_is_forgotten(service: Running):
     with streaming(service, "andon") as answer:
-        next(events_of(answer))
+        events = events_of(answer)  # kept: without it the connection is closed
+        next(events)
         assert len(service.service.board.live) == 1  # type: ignore[union-attr]
     assert eventually(lambda: len(service.service.board.live) == 0)  # type: ignore[union-attr]
 

@@ -272,6 +272,25 @@ async def test_a_worker_that_falls_silent_is_lost_and_one_that_leaves_is_not(sho
     assert await handed(shop) == []
 
 
+async def test_a_worker_that_came_back_under_its_id_and_died_is_lost(shop: Shop) -> None:
+    await watch(shop, when="lost-worker", above=None)
+    for _ in range(2):
+        await shop.engine.put_worker(WorkerInfo(id="w"))
+        await next_minute(shop, 0)
+        await shop.engine.remove_worker("w")
+        await next_minute(shop)
+    assert await handed(shop) == []
+    await shop.engine.put_worker(WorkerInfo(id="w"))
+    shop.clock.ms += 30_000
+    await shop.engine.put_worker(WorkerInfo(id="w"))
+    shop.clock.ms += 30_000
+    await shop.engine.alert_looks.look()
+    shop.clock.ms += MINUTE_MS
+    await shop.engine.alert_looks.look()
+    [delivery] = await handed(shop)
+    assert [name for name, _ in delivery.notice.subjects] == ["w"]
+
+
 async def test_notes_of_workers_that_left_are_forgotten(shop: Shop) -> None:
     await watch(shop, when="lost-worker", above=None)
     for number in range(3):

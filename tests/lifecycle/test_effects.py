@@ -186,6 +186,7 @@ CHANGED: dict[str, Any] = {
     "unique_key": "other",
     "dependencies": ("p", "q"),
     "needs": 1,
+    "tags": ("other",),
     "policy": replace(submitted().policy, lease=99.0, timeout=5.0),
     "tags": ("x",),
 }

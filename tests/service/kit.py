@@ -12,6 +12,8 @@ import msgspec
 import uvloop
 
 from andon import Andon
+from andon.contract.notes import PutNote
+from andon.engine.alerts import STATE_NOTE
 from andon.engine.local import LocalEngine
 from andon.lifecycle.minutes import slot_of, slot_with
 from andon.model.minutes import MinuteBase, MinuteRow
@@ -139,3 +141,14 @@ async def with_minute(engine: LocalEngine, base: MinuteBase, row: MinuteRow) -> 
     name = MINUTES_SETTINGS[slot_of(slot.hour)]
     stored = await engine.store.setting(name)
     assert await engine.store.put_setting(name, msgspec.msgpack.encode(slot), expect=stored)
+
+
+async def look_at_alerts(engine: LocalEngine) -> None:
+    """Look at the alert rules now, as if nobody had before: the service's own timekeeper may have
+    been first in this minute."""
+    while True:
+        _, stored = await engine.alerts.state()
+        if stored is not None:
+            await engine.store.put_notes([PutNote(STATE_NOTE, None, stored)])
+        if await engine.alert_looks.look():
+            return

@@ -24,7 +24,7 @@ from andon.model.words import State
 from andon.service.alerts.delivering import key_of
 from andon.service.webhook_signing import signed
 
-from .kit import PATIENCE, Running, eventually, serving
+from .kit import PATIENCE, Running, eventually, look_at_alerts, serving
 
 SECRET = "the-receiver-knows-it-too"
 
@@ -310,7 +310,7 @@ def test_a_rule_that_fires_reaches_its_target(
     http.post("/api/v1/tasks", json={"name": "fail", "id": "bad"})
     with service.working(queues=["default"]):
         ended(service, "bad", State.FAILED)
-    assert service.call(service.service.engine.alert_looks.look())
+    service.call(look_at_alerts(service.service.engine))
     _, _, body = receiver.next()
     assert json.loads(body)["text"].splitlines() == [
         "🔴 Andon: letters is firing",

@@ -50,17 +50,18 @@ def test_pages_lead_through_all_tasks_once(five: httpx.Client):
 def test_a_page_is_full_or_the_last_unless_it_takes_too_long(
     five: httpx.Client, monkeypatch: pytest.MonkeyPatch
 ):
-    tasks = [{"name": "elsewhere"}] * (SCAN_BUDGET // 2 + 10)
-    for _ in range(2):
+    few = [{"name": "rare", "id": f"rare{n}"} for n in range(2)]
+    many = [{"name": "elsewhere"}] * (SCAN_BUDGET // 2 + 10)
+    for tasks in (few, many, many):
         assert five.post("/api/v1/bulk", json={"tasks": tasks}).json()["refused"] == 0
-    rare = {"tag": "odd", "limit": 2, "newest_first": "true"}
+    rare = {"name": "rare", "limit": 2, "newest_first": "true"}
     page = five.get(TASKS, params=rare)
-    assert ids(page) == ["t3", "t1"]
+    assert ids(page) == ["rare1", "rare0"]
     monkeypatch.setattr("andon.service.listing.PATIENCE_S", -1.0)
     page = five.get(TASKS, params=rare)
     assert ids(page) == []
     page = five.get(TASKS, params={**rare, "cursor": page.json()["cursor"]})
-    assert ids(page) == ["t3", "t1"]
+    assert ids(page) == ["rare1", "rare0"]
 
 
 def test_newest_first_is_the_other_way_round(five: httpx.Client):

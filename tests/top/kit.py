@@ -72,6 +72,7 @@ async def looking(
     token: str | None = None,
     light: bool = False,
     artifacts: str | None = None,
+    seen_as: str = "native",
 ) -> AsyncIterator[Seen]:
     """Look at what is at a URL for as long as the block lasts."""
     engine: Engine = (
@@ -81,7 +82,7 @@ async def looking(
     )
     await engine.open()
     try:
-        top = Top(engine, location="where the tasks are", actor="ann", light=light)
+        top = Top(engine, location="where the tasks are", actor="ann", light=light, seen_as=seen_as)
         async with top.run_test(size=size) as pilot:
             yield Seen(top, pilot, engine)
     finally:

@@ -4,6 +4,7 @@ import pytest
 from service.kit import serving
 
 from andon import Andon
+from andon.contract.requests import ClaimRequest
 from andon.engine.base import Submission
 from andon.model.errors import TaskFailed
 from andon.service.trust.registry import Registry
@@ -69,6 +70,27 @@ async def test_a_deleted_task_is_left(url: str) -> None:
         assert await states(app, "m0") == ["gone"]
 
 
+async def test_a_task_that_does_not_stop_is_cancelled_by_force(url: str) -> None:
+    async with make_app(url) as app:
+        engine = await app.engine()
+        await engine.submit(mails(1))
+        await engine.claim(
+            ClaimRequest(worker="w", token="t", queues=("mail",), limit=1, lease_ms=600_000)
+        )
+        async with looking(url) as seen:
+            await at_task(seen, "m0")
+            await seen.press("c")
+            await seen.until("Cancel 1 task?")
+            await seen.press("y")
+            await seen.until("asked to stop if it runs")
+            await seen.until(lambda: seen.top.screen.view.can == ["cancel-by-force"])  # type: ignore[attr-defined]
+            await seen.press("c")
+            await seen.until("Cancel by force 1 task?")
+            await seen.press("y")
+            await seen.until("its run changes nothing any more")
+        assert await states(app, "m0") == ["cancelled"]
+
+
 async def test_what_a_state_does_not_allow_is_said_before_anything_is_asked(url: str) -> None:
     async with make_app(url) as app:
         await (await app.engine()).submit(mails(1))
@@ -90,12 +112,16 @@ async def test_an_act_on_those_chosen_leaves_one_bad_task_alone(url: str) -> Non
             await engine.cancel(["m2"])
             await seen.press("a")
             assert "m2" in await seen.until("Archive 3 tasks?")
+            await seen.press("n")
+            await seen.until("3 chosen", gone="Archive 3 tasks?")
+            await seen.press("a")
+            await seen.until("Archive 3 tasks?")
             await seen.press("y")
             await seen.until("Archive: ✓ done")
             text = await seen.until("2 changed")
             assert "1 refused" in text
             await seen.press("escape")
-            await seen.until("Archive: 2 tasks changed, 1 refused.")
+            await seen.until("Archive: 2 tasks changed, 1 refused.", gone="chosen")
         assert await states(app, "m0", "m1", "m2", "m3") == [
             "pending", "failed", "cancelled", "failed",
         ]  # fmt: skip

@@ -1,6 +1,8 @@
 """Names, arguments, errors and logs of whoever: of them only letters reach the terminal."""
 
+import logging
 import re
+from pathlib import Path
 
 import msgspec
 from rich.segment import Segment
@@ -32,11 +34,14 @@ def check(seen: Seen, *, width: int = 80) -> None:
     assert all(len(line) <= width for line in seen.lines)
 
 
-async def test_hostile_tasks_change_nothing(url: str) -> None:
-    app = Andon(url)
+async def test_hostile_tasks_change_nothing(url: str, tmp_path: Path) -> None:
+    kept = f"file://{tmp_path}/kept"
+    app = Andon(url, artifacts=kept)
 
     @app.task(name="shop.hostile", queue="hostile", max_retries=0)
     async def hostile(text: str) -> None:
+        logging.getLogger("shop").error("%s", HOSTILE)
+        logging.getLogger("shop").error("%s", "x" * 1_000_000)
         raise ValueError(HOSTILE + "y" * 1_000_000)
 
     async with app:
@@ -57,7 +62,7 @@ async def test_hostile_tasks_change_nothing(url: str) -> None:
         )
         await ended(app, "hostile-1")
         await engine.put_worker(WorkerInfo(id="w-[red]1[/]", host=HOSTILE, queues=("hostile",)))
-        async with looking(url) as seen:
+        async with looking(url, artifacts=kept) as seen:
             await seen.until("hostile")
             for key, part in (
                 ("1", "hostile"), ("2", "hostile-1"), ("3", "[bold red]"), ("4", "hostile"),
@@ -75,6 +80,13 @@ async def test_hostile_tasks_change_nothing(url: str) -> None:
                 check(seen)
             await seen.press("home")
             await seen.until("[red]group[/red]")
+            await seen.press("l")
+            await seen.until("xxxx")
+            check(seen)
+            await seen.press("home")
+            await seen.until("[@click=app.bell]")
+            check(seen)
+            await seen.press("escape")
             await seen.press("g")
             await seen.write(MARKUP)
             await seen.until("No task was found that has '[bold red]")

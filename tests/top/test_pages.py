@@ -265,6 +265,15 @@ async def test_the_dialects_of_a_tasks_moves(url: str) -> None:
             await seen.until("why, by whom")
 
 
+async def test_a_task_is_shown_first_as_the_command_was_asked_to(url: str) -> None:
+    async with make_app(url) as app:
+        await (await app.engine()).submit(mails(1))
+        async with looking(url, seen_as="asynq") as seen:
+            await seen.press("g")
+            await seen.write("m0")
+            await seen.until("as asynq shows them")
+
+
 async def test_search_finds_by_name_and_says_when_it_finds_nothing(url: str) -> None:
     async with make_app(url) as app:
         await (await app.engine()).submit(mails(2, tags=("vip",)))

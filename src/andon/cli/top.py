@@ -29,5 +29,10 @@ async def top(session: Session, *, light: bool) -> None:
             f"andon top needs {error.name}. Install it with: pip install 'andon[top]'."
         ) from error
     async with session.engine() as engine:
-        who = actor()
-        await Top(engine, location=shown(session.url), actor=who, light=light).run_async()
+        await Top(
+            engine,
+            location=shown(session.url),
+            actor=actor(),
+            light=light,
+            seen_as=session.seen_as,
+        ).run_async()

@@ -56,7 +56,8 @@ class Alerting:
     async def everything(self, place: "Place") -> Shown:
         """All rules and targets."""
         shown = await self._shown(place)
-        return Shown("Alerts", list(page.content(place, shown, await self._now())))
+        content = list(page.content(place, shown, await self._now()))
+        return Shown("Alerts", content, topics=("alerts",))
 
     async def rule(self, place: "Place", form: AlertForm) -> Shown:
         """The form of a rule: a new one, or that of the name as it is."""

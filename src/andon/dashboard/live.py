@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from andon.dashboard.patience import AWAY, until_next
 from andon.dashboard.requests import Refused
-from andon.model.errors import AndonError
+from andon.model.errors import AndonError, TaskNotFound
 
 if TYPE_CHECKING:
     from andon.dashboard.pages.frame import Place
@@ -161,6 +161,8 @@ class Live:
                 failures, shown.trouble = 0, ""
             except Refused as refused:
                 shown.trouble = refused.detail
+            except TaskNotFound as gone:
+                shown.trouble = str(gone)  # deleted while somebody looks at it
             except (AndonError, OSError) as error:
                 failures += 1
                 shown.trouble = AWAY

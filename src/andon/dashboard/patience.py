@@ -12,6 +12,7 @@ PATIENCE_S = 10.0
 """A store that has not answered by then does not answer."""
 
 EVERY = {
+    "alerts": 5.0,
     "andon": 0.5,
     "bulk": 0.5,
     "flow": 2.0,

@@ -6,6 +6,7 @@ A topic names a source, such as `andon` or `task/ID`; a page asks for its topics
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import parse_qsl, unquote
 
+from andon.dashboard.pages import alerts as alerts_page
 from andon.dashboard.pages import andon as andon_page
 from andon.dashboard.pages import bulk as bulk_page
 from andon.dashboard.pages import flows as flows_page
@@ -25,6 +26,7 @@ from andon.dashboard.views.fleet import Workers
 from andon.dashboard.views.letters import Letters
 from andon.dashboard.views.task import LogView, TaskView
 from andon.dashboard.views.tasks import TaskList, filter_of
+from andon.engine.alert_requests import HasAlerts
 from andon.engine.schedule_views import queues_of
 from andon.model.errors import ConfigurationError
 
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from andon.dashboard.reading import Overview, Reader
     from andon.dashboard.views.minutes import Minutes
     from andon.lifecycle.flows import FlowDocument
+    from andon.model.alerts import AlertsShown
     from andon.model.task import Task
 
 MOST_TOPIC = 512
@@ -64,6 +67,27 @@ class Source:
     def draw(self, place: "Place", seen: Any) -> "Iterable[Renderable]":
         """Its fragments, each an element with an id."""
         raise NotImplementedError
+
+
+class AlertsSource(Source):
+    """Alert rules, and how they stand."""
+
+    every = EVERY["alerts"]
+
+    def is_for(self, visitor: "Visitor") -> bool:
+        return visitor.may("admin:alerts")
+
+    async def read(self, reader: "Reader") -> "tuple[AlertsShown, int] | None":
+        engine = await reader.engine()
+        return (
+            (await engine.alerts.shown(), engine.now()) if isinstance(engine, HasAlerts) else None
+        )
+
+    def draw(
+        self, place: "Place", seen: "tuple[AlertsShown, int] | None"
+    ) -> "Iterable[Renderable]":
+        if seen is not None:
+            yield alerts_page.rules(place, *seen)
 
 
 class AndonSource(Source):
@@ -284,6 +308,7 @@ class FlowSource(Source):
 
 
 KINDS: dict[str, type[Source]] = {
+    "alerts": AlertsSource,
     "andon": AndonSource,
     "bulk": BulkSource,
     "flow": FlowSource,

@@ -18,7 +18,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from andon.contract.notes import NoteName, NotePut, PutNote
+from andon.contract.notes import Note, NoteName, NotePut, PutNote
 from andon.contract.queries import Query
 from andon.contract.store import Store
 from andon.engine.alert_requests import AlertPreview
@@ -152,7 +152,10 @@ class AlertLooks:
         if not missing_workers(state, workers):
             return workers, frozenset()
         notes = await self._store.list_notes(LEFT_NOTES, "", "", _MOST_LEFT)
-        return workers, frozenset(note.key for note in notes)
+        heard = state.workers or {}
+        # One that came back under its id, and died, has not left by having left before.
+        left = (note.key for note in notes if _time_of(note) >= heard.get(note.key, 0))
+        return workers, frozenset(left)
 
     async def _tidy(self, state: AlertState, now: int) -> None:
         """Forget who left long ago, before somebody asks for those who left lately."""
@@ -162,7 +165,7 @@ class AlertLooks:
         old = [
             PutNote(NoteName(LEFT_NOTES, "", note.key), None, note.value)
             for note in notes
-            if not note.value.isdigit() or int(note.value) < now - _LEFT_KEPT_MS
+            if _time_of(note) < now - _LEFT_KEPT_MS
         ]
         if old:
             await self._store.put_notes(old)
@@ -207,6 +210,10 @@ def _left_of(
         targets = tuple(one for one in notice.targets if (notice.key, one) in still)
         if targets:
             yield replace(notice, targets=targets)
+
+
+def _time_of(note: Note) -> int:
+    return int(note.value) if note.value.isdigit() else 0
 
 
 def _reading(tasks: Iterable[Task]) -> Iterable[ScheduleReading]:

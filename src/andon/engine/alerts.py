@@ -278,7 +278,8 @@ class Alerts:
                 return
             value = str(self._store.now()).encode()
             name = NoteName(LEFT_NOTES, "", worker)
-            await self._store.put_notes([PutNote(name, value, None)])
+            [before] = await self._store.notes([name])  # of one that had the same id
+            await self._store.put_notes([PutNote(name, value, before)])
         except (AndonError, OSError) as error:
             log.info("It is not noted that worker %s has left: %s", worker, error)
 

@@ -188,14 +188,14 @@ class Control:
         task = sent.task
         try:
             changed = sent.changed.result()
+            if changed.kind is ChangeKind.APPLIED and sent.moved is not None:
+                return await self._applied(task, sent.command, sent.moved, changed)
         except InvalidTransition as error:
             return Acted(task.id, task.state, changed=False, error=error)
         except (AndonError, OSError):
             raise
         except Exception as error:
             return _failed(task, error)
-        if changed.kind is ChangeKind.APPLIED and sent.moved is not None:
-            return await self._applied(task, sent.command, sent.moved, changed)
         if changed.kind is ChangeKind.CONFLICT and changed.current is not None:
             return changed.current
         return self._refused(task, changed)

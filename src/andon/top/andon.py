@@ -133,11 +133,11 @@ class AndonPage(QueueList):
 
     def show(self, view: Andon) -> None:
         """Show the board."""
-        self.query_one("#stations", Static).update(texts.joined(_stations(view)))
+        self.put("stations", texts.joined(_stations(view)))
         line = self.query_one("#throughput", Sparkline)
         line.data = [processed for _, processed, _ in view.line]
         line.display = any(line.data)  # it draws nothing but zeros as if they were a lot
-        self.query_one("#looks", Static).update(texts.joined(_looks(view)))
+        self.put("looks", texts.joined(_looks(view)))
         super().show(view)
 
     def action_failed(self) -> None:

@@ -57,9 +57,17 @@ class Top(App[None]):
         Binding("ctrl+c", "leave", "Quit", show=False, priority=True),
     ]
 
-    def __init__(self, engine: "Engine", *, location: str, actor: str, light: bool = False) -> None:
+    def __init__(
+        self,
+        engine: "Engine",
+        *,
+        location: str,
+        actor: str,
+        light: bool = False,
+        seen_as: str = "native",
+    ) -> None:
         super().__init__()
-        self.desk = Desk(engine, location=location, actor=actor)
+        self.desk = Desk(engine, location=location, actor=actor, seen_as=seen_as)
         self.theme = LIGHT if light else DARK
         for name, page in PAGES.items():
             self.add_mode(name, partial(page, self.desk))  # pyright: ignore[reportUnknownMemberType]
@@ -84,7 +92,7 @@ class Top(App[None]):
         self.theme = DARK if self.theme == LIGHT else LIGHT
         page = self.screen
         if isinstance(page, Page):
-            page.redraw()
+            page.repaint()
 
     def action_help(self) -> None:
         """The keys of the page, then those of all pages."""

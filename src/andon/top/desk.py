@@ -21,13 +21,14 @@ class Desk:
     a service refuses the rest.
     """
 
-    def __init__(self, engine: Engine, *, location: str, actor: str) -> None:
+    def __init__(self, engine: Engine, *, location: str, actor: str, seen_as: str) -> None:
         async def opened() -> Engine:
             return engine
 
         self.reader = Reader(opened, Redaction(), location)
         self.visitor = Visitor(name=actor, actor=actor)
         self.location = location
+        self.seen_as = seen_as  #: the profile under which a task is shown first
 
     async def tried(self, act: Awaitable[T]) -> "T | Wrong":
         """What an act gives, done in the name of who looks; or what was wrong with it."""

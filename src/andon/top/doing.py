@@ -41,12 +41,13 @@ async def to_one(page: "Page", act: str, task_id: str) -> Said | None:
     return await do(page, acting.act_on_task(desk.reader, desk.visitor, act, task_id))
 
 
-async def to_many(page: "Page", act: str, meant: Meant) -> None:
-    """Count what an act would touch, ask about it, do it, and show how far it is."""
+async def to_many(page: "Page", act: str, meant: Meant) -> bool:
+    """Count what an act would touch, ask about it, do it, and show how far it is. Whether it was
+    begun."""
     desk = page.desk
     if len(meant.chosen) > MOST_CHOSEN:
         page.say(f"⚠ Choose {MOST_CHOSEN:,} tasks at the most.")
-        return
+        return False
     at, number = "", 0
     while True:
         counted = await desk.tried(
@@ -54,21 +55,21 @@ async def to_many(page: "Page", act: str, meant: Meant) -> None:
         )
         if isinstance(counted, Wrong):
             page.say(f"⚠ {counted}")
-            return
+            return False
         number, at = counted.number, counted.cursor
         if not number and counted.is_whole:
             page.say(f"There is no task to {MANY[act].label.lower()}: {meant.words}.")
-            return
+            return False
         answer = await page.ask(_question(act, meant, number, whole=not at))
         if answer == "no":
-            return
+            return False
         if answer == "yes":
             break
     expected = number if counted.is_whole else None
     doing = await desk.tried(acting.start(desk.reader, desk.visitor, act, meant, expected=expected))
     if isinstance(doing, Wrong):
         page.say(f"⚠ {doing}")
-        return
+        return False
     await page.ask(Progress(doing))
     tally = doing.tally
     page.say(
@@ -76,6 +77,7 @@ async def to_many(page: "Page", act: str, meant: Meant) -> None:
         + ("." if doing.is_over else "; it goes on.")
     )
     page.action_read_again()
+    return True
 
 
 def _question(act: str, meant: Meant, number: int, *, whole: bool) -> Question:

@@ -58,6 +58,7 @@ class Page(Screen[None]):
         self.desk = desk
         self._woken = asyncio.Event()
         self._reading: Worker[None] | None = None
+        self._texts: dict[str, Text] = {}
         self.view: Any = None  #: what was read last
 
     # --- what a page says for itself ---
@@ -82,7 +83,22 @@ class Page(Screen[None]):
         """Draw anew what was read."""
         if self.view is not None:
             self.show(self.view)
-            self.query_one("#heading", Static).update(self.heading())
+            self.put("heading", self.heading())
+
+    def put(self, name: str, text: Text) -> bool:
+        """Show a text, if it is another than is shown: the terminal may be far away. Whether it
+        was another."""
+        before = self._texts.get(name)
+        if before is not None and before == text and before.style == text.style:
+            return False
+        self._texts[name] = text
+        self.query_one(f"#{name}", Static).update(text)
+        return True
+
+    def repaint(self) -> None:
+        """Draw all anew, in other colours."""
+        self._texts.clear()
+        self.redraw()
 
     # --- what all do ---
 
@@ -149,15 +165,13 @@ class Page(Screen[None]):
 
     def trouble(self, text: str) -> None:
         """Say what is wrong at the moment; nothing, if all is well."""
-        notice = self.query_one("#notice", Static)
-        notice.display = bool(text)
-        notice.update(texts.words(("⚠ ", ""), text) if text else "")
+        self.put("notice", texts.words(("⚠ ", ""), text) if text else Text(""))
+        self.query_one("#notice").display = bool(text)
 
     def say(self, text: str) -> None:
         """Say what became of an act."""
-        said = self.query_one("#said", Static)
-        said.display = bool(text)
-        said.update(texts.plain(text))
+        self.put("said", texts.plain(text))
+        self.query_one("#said").display = bool(text)
 
     def action_read_again(self) -> None:
         """Read now."""
@@ -192,9 +206,7 @@ class TextPage(Page):
 
     def show(self, view: Any) -> None:
         """Show what was read, if it is not what is shown."""
-        shown, text = self.query_one("#text", Static), self.text(view)
-        if shown.content != text:
-            shown.update(text)
+        self.put("text", self.text(view))
 
     def action_scroll(self, lines: int) -> None:
         """Go down, or up."""
@@ -273,7 +285,7 @@ class ListPage(Page):
 
     def show(self, view: Any) -> None:
         """Show what was read: cells that are the same are left alone."""
-        before, at = self.rows, self.current
+        before, at, place = self.rows, self.current, self._table.cursor_row
         rows = self.rows_of(view)
         widths = self._widths_of(rows)
         table = self._table
@@ -293,8 +305,9 @@ class ListPage(Page):
             for row in rows:
                 table.add_row(*map(texts.cut, row.cells, widths))
             keys = [row.key for row in rows]
-            if at in keys:
-                table.move_cursor(row=keys.index(at), animate=False)
+            if keys:
+                there = keys.index(at) if at in keys else min(place, len(keys) - 1)
+                table.move_cursor(row=max(0, there), animate=False)
         self.query_one("#empty").display = not rows
         self._tell()
 
@@ -316,8 +329,7 @@ class ListPage(Page):
 
     def _tell(self) -> None:
         place = self._table.cursor_row
-        about = self.rows[place].about if 0 <= place < len(self.rows) else ""
-        self.query_one("#about", Static).update(about)
+        self.put("about", self.rows[place].about if 0 <= place < len(self.rows) else Text(""))
 
     def on_resize(self) -> None:
         """What is left for a column is another."""

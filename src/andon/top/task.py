@@ -63,7 +63,7 @@ class TaskPage(TextPage):
     def __init__(self, desk: Desk, task_id: str) -> None:
         super().__init__(desk)
         self.task_id = task_id
-        self.seen_as = "native"
+        self.seen_as = desk.seen_as
         self._tail = LogTail(task_id, None)
         self._log: LogView | None = None
         self._log_at = 0.0

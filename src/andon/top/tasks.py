@@ -129,9 +129,9 @@ class TaskRows(ListPage):
     async def action_act(self, act: str) -> None:
         """Act on those that are chosen; else on the one under the cursor."""
         ids = tuple(self.chosen) or tuple(filter(None, [self.current]))
-        if ids:
-            await doing.to_many(self, act, Meant(chosen=ids))
+        if ids and await doing.to_many(self, act, Meant(chosen=ids)):
             self.chosen = {}
+            self.redraw()
 
     @work(group="act")
     async def action_act_on_all(self, act: str) -> None:

@@ -48,9 +48,8 @@ class WorkersPage(ListPage):
 
     def show(self, view: Workers) -> None:
         """Show them, below what none of them can run."""
-        lacking = self.query_one("#looks", Static)
-        lacking.display = bool(view.lacking)
-        lacking.update(texts.joined(_lacking(view)))
+        self.put("looks", texts.joined(_lacking(view)))
+        self.query_one("#looks").display = bool(view.lacking)
         super().show(view)
 
     def rows_of(self, view: Workers) -> list[Row]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from andon.contract.notes import NoteName, PutNote
 from andon.contract.requests import ClaimRequest
 from andon.engine.base import Submission
 from andon.lifecycle.backoff import ExponentialBackoff
@@ -208,6 +209,27 @@ async def test_a_message_that_is_refused_is_passed_over_and_those_around_it_come
     assert "A message for inbox is passed over (task-running primary." in caplog.text
 
 
+async def test_one_that_is_answered_for_a_day_that_it_cannot_come_now_is_passed_over(
+    life: Life, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    monkeypatch.setattr("andon.service.taskcluster.messages.delivery.PATIENCE_S", -1.0)
+    inbox = Inbox()
+    answered = NotNow("500", is_answer=True)
+    inbox.fails = lambda message: answered if message.exchange == "task-running" else None
+    async with delivering(life, inbox):
+        task_id = await live(life)
+        await inbox.until(lambda: len(inbox.taken) == 4)
+    assert inbox.of(task_id) == [one for one in ONE_LIFE if one != "task-running"]
+    assert "A message for inbox is passed over (task-running primary." in caplog.text
+    nobody = Inbox("nobody")
+    nobody.fails = lambda _: NotNow("nobody is there")
+    async with delivering(life, nobody):
+        await live(life)
+        await nobody.until(lambda: nobody.tries > 5)
+        nobody.fails = lambda _: None
+        await nobody.until(lambda: len(nobody.taken) == 5)
+
+
 async def test_one_that_cannot_come_now_keeps_no_other_task_of_its_page_waiting(life: Life):
     inbox = Inbox()
     inbox.at_once = 1
@@ -259,6 +281,60 @@ async def test_two_processes_deliver_each_message_once(life: Life, monkeypatch: 
         await first.until(lambda: len(first.taken) + len(second.taken) == 50)
     everything = [*first.taken, *second.taken]
     assert len({message.id for message in everything}) == len(everything) == 50
+
+
+async def test_a_sink_whose_position_is_damaged_holds_up_no_other(
+    life: Life, caplog: pytest.LogCaptureFixture
+):
+    name = NoteName(cursors.CURSOR_NOTES, "", "damaged")
+    await life.engine.store.put_notes([PutNote(name, b"\xff", None)])
+    damaged, inbox = Inbox("damaged"), Inbox()
+    async with delivering(life, damaged, inbox):
+        task_id = await live(life)
+        await inbox.until(lambda: len(inbox.taken) == 5)
+    assert inbox.of(task_id) == ONE_LIFE
+    assert damaged.tries == 0
+    assert "The position of messages for 'damaged' does not decode" in caplog.text
+
+
+async def test_who_is_woken_does_not_share_a_reading_that_began_before(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+):
+    told, events = Feed(life.engine), life.engine.store.events
+    position = await told.end()
+    looked, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(cursor: str, limit: int = 500) -> Any:
+        page = await events(cursor, limit)
+        if not looked.is_set():
+            looked.set()
+            await goes_on.wait()
+        return page
+
+    monkeypatch.setattr(life.engine.store, "events", slow)
+    first = asyncio.ensure_future(told.read(position, ALL))
+    await looked.wait()
+    await life.create()
+    told.changes.seen += 1
+    second = await told.read(position, ALL)
+    assert len(second.entries) == 1
+    goes_on.set()
+    assert (await first).entries == ()
+
+
+async def test_readers_of_the_same_page_read_it_once(life: Life, monkeypatch: pytest.MonkeyPatch):
+    told, events, count = Feed(life.engine), life.engine.store.events, [0]
+    position = await told.end()
+    await live(life)
+
+    async def counted(cursor: str, limit: int = 500) -> Any:
+        count[0] += 1
+        return await events(cursor, limit)
+
+    monkeypatch.setattr(life.engine.store, "events", counted)
+    pages = await asyncio.gather(*[told.read(position, ALL) for _ in range(50)])
+    assert len({id(page) for page in pages}) == 1
+    assert count == [1]
 
 
 async def test_a_store_that_is_away_is_waited_for(

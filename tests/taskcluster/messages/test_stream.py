@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -163,6 +164,29 @@ def test_a_service_that_stops_says_so(tmp_path: Path):
             running.begin_stop()
             eventually(lambda: listener.ended)
         assert listener.ended == "stopping"
+
+
+def test_listeners_that_hear_nothing_ask_the_store_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    app = Andon(f"sqlite:///{tmp_path}/tasks.db")
+    face = TaskclusterSettings()
+    with (
+        serving(app, taskcluster=face, stream_ping=0.05) as running,
+        running.client() as http,
+        ExitStack() as stack,
+    ):
+        listeners = [stack.enter_context(listening(http, ("task-failed", "#"))) for _ in range(10)]
+        reads, read = [0], running.service.feed.read
+
+        async def counted(*args: Any) -> Any:
+            reads[0] += 1
+            return await read(*args)
+
+        monkeypatch.setattr(running.service.feed, "read", counted)
+        # Each is pinged many times over; of the slow poll, which is one for all, there may be two.
+        eventually(lambda: all(listener.pings >= 20 for listener in listeners))
+        assert reads[0] <= 2 * len(listeners)
 
 
 def test_only_so_many_may_listen(tmp_path: Path):

@@ -61,16 +61,7 @@ def content(place: "Place", shown: "AlertsShown", now: int) -> Iterator["Node"]:
             h.a(".button", href=place.to("/alerts/target"))["New target"],
         ],
     ]
-    yield section(
-        "Rules",
-        table(
-            "alert-rules",
-            ["rule", "state", "fires when", "firing", "tells"],
-            (_rule(place, one, now) for one in shown.rules),
-            empty="There is none. Make a target, then a rule that tells it.",
-            label="Alert rules",
-        ),
-    )
+    yield section("Rules", rules(place, shown, now))
     yield section(
         "Targets",
         table(
@@ -82,6 +73,17 @@ def content(place: "Place", shown: "AlertsShown", now: int) -> Iterator["Node"]:
         ),
         tools=place.may(f"tasks:read:{ALERTS_QUEUE}")
         and h.a(".button", href=place.to("/tasks", queue=ALERTS_QUEUE))["Deliveries"],
+    )
+
+
+def rules(place: "Place", shown: "AlertsShown", now: int) -> "Renderable":
+    """A rule a row, and how it stands."""
+    return table(
+        "alert-rules",
+        ["rule", "state", "fires when", "firing", "tells"],
+        (_rule(place, one, now) for one in shown.rules),
+        empty="There is none. Make a target, then a rule that tells it.",
+        label="Alert rules",
     )
 
 

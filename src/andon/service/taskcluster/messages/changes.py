@@ -50,13 +50,13 @@ class Changes:
         if watching is not None:
             watching.cancel()
 
-    async def after(self, seen: int, timeout: float | None = None) -> None:
-        """Wait for a change after one, or for so many seconds."""
-        if self.seen != seen:
-            return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout):
-                await self._changed.wait()
+    async def after(self, seen: int, timeout: float | None = None) -> bool:
+        """Wait for a change after one (True), or for so many seconds (False)."""
+        if self.seen == seen:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(timeout):
+                    await self._changed.wait()
+        return self.seen != seen
 
     def _tell(self) -> None:
         self.seen += 1

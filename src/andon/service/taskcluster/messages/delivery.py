@@ -95,9 +95,17 @@ class Delivery:
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Know where the sink is, then deliver: what happens from now on will be."""
-        self._position = self._stored = await self._cursor.begin(await self._feed.end())
+        """Know where the sink is, then deliver: what happens from now on will be. If that cannot be
+        known now it is asked for again, and no other sink waits for it."""
+        try:
+            await self._begin()
+        except (AndonError, OSError) as error:
+            log.warning("Messages for %s wait for the store: %s", self.sink.name, error)
         self._running = asyncio.ensure_future(self._run())
+
+    async def _begin(self) -> None:
+        if not self._stored:
+            self._position = self._stored = await self._cursor.begin(await self._feed.end())
 
     async def close(self) -> None:
         """Stop; what was not delivered is delivered by the next start."""
@@ -115,6 +123,7 @@ class Delivery:
         failures = 0
         while True:
             try:
+                await self._begin()
                 with self._feed.changes.watched():
                     while True:
                         seen = self._feed.changes.seen

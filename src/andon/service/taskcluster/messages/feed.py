@@ -15,6 +15,9 @@ from collections import OrderedDict
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from msgspec import Raw
+from msgspec.structs import replace
+
 from andon.contract.isolation import each_alone
 from andon.coroutines.shared_future import shared
 from andon.engine.faults import ANYTHING
@@ -37,6 +40,7 @@ from andon.service.taskcluster.messages.rendering import (
 )
 
 if TYPE_CHECKING:
+    from andon.artifacts.base import Artifact
     from andon.engine.local import LocalEngine
 
 log = logging.getLogger("andon.service")
@@ -65,6 +69,16 @@ class Page(NamedTuple):
     gap: bool = False  #: some before them are not kept any more
 
 
+_Key = tuple[str, frozenset[Exchange]]
+
+
+class _Reading(NamedTuple):
+    """A page that is read, or was, and which change was the last before it."""
+
+    page: "asyncio.Future[Page]"
+    seen: int
+
+
 class Feed:
     """The messages of one store, for all subscribers of one process."""
 
@@ -74,9 +88,7 @@ class Feed:
         self._retries_as_exceptions = retries_as_exceptions
         self._groups = GroupEnds(engine)
         self.changes = Changes(engine)
-        self._readings: OrderedDict[tuple[str, frozenset[Exchange]], asyncio.Future[Page]] = (
-            OrderedDict()
-        )
+        self._readings: OrderedDict[_Key, _Reading] = OrderedDict()
 
     async def end(self) -> str:
         """The position after everything so far."""
@@ -91,19 +103,21 @@ class Feed:
         exchanges may be among it. Raises `StoreUnavailable`, and `ConfigurationError` for what is
         no position."""
         key = position, _COSTLY.intersection(exchanges)
-        reading = self._readings.get(key)
-        if reading is None:
-            reading = asyncio.ensure_future(self._read(position, key[1]))
-            self._readings[key] = reading
-            reading.add_done_callback(lambda done: self._keep(key, done))
+        reading, seen = self._readings.get(key), self.changes.seen
+        # One that is under way may have looked before the change that woke who asks now.
+        if reading is None or (not reading.page.done() and reading.seen != seen):
+            page = asyncio.ensure_future(self._read(position, key[1]))
+            reading = self._readings[key] = _Reading(page, seen)
+            page.add_done_callback(lambda done: self._keep(key, done))
             while len(self._readings) > _PAGES_SHARED:
                 self._readings.popitem(last=False)
-        return await shared(reading)
+        return await shared(reading.page)
 
-    def _keep(self, key: tuple[str, frozenset[Exchange]], done: "asyncio.Future[Page]") -> None:
+    def _keep(self, key: "_Key", done: "asyncio.Future[Page]") -> None:
         """What failed, and what found nothing yet, is read anew by the next who asks."""
         failed = done.cancelled() or done.exception() is not None
-        if (failed or not done.result().entries) and self._readings.get(key) is done:
+        reading = self._readings.get(key)
+        if (failed or not done.result().entries) and reading and reading.page is done:
             del self._readings[key]
 
     async def _read(self, position: str, costly: frozenset[Exchange]) -> Page:
@@ -147,7 +161,9 @@ class Feed:
         for task in await each_alone(self._engine.get, ids, unreadable, ANYTHING):
             kept = None if task is None else kept_of(task)
             if task is not None and kept is not None:
-                found[task.id] = Subject(task, kept, routes_of(task))
+                # What messages keep of a task must not keep all of its definition with it.
+                few = replace(kept, tags=kept.tags.copy(), payload=Raw(b"null"))
+                found[task.id] = Subject(task, few, routes_of(task))
         return found
 
     async def _messages(
@@ -174,13 +190,20 @@ class Feed:
         assert number is not None
         try:
             kept = await self._engine.artifacts()
-            page = await kept.page(event.task, number, limit=_ARTIFACTS)
+            found: list[Artifact] = []
+            after = ""
+            while True:
+                page = await kept.page(event.task, number, after=after, limit=_ARTIFACTS)
+                found += [artifact for artifact in page.artifacts if artifact.kind != "file"]
+                after = page.after
+                if not after:
+                    break
         except StoreUnavailable:
             raise
         except Exception as error:
             log.error("The artifacts of task %s cannot be told of: %s", event.task, error)
             return []
-        return artifact_messages(event, subject, page.artifacts)
+        return artifact_messages(event, subject, found)
 
     async def _of_group(self, event: TaskEvent, subject: Subject, group: str) -> list[Message]:
         if not await self._groups.is_resolved(group):

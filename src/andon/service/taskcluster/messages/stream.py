@@ -91,11 +91,20 @@ class MessageStream(Stream):
                 self._position = page.position
                 if chunk:
                     await self._send(send, chunk)
-                elif time.monotonic() - self._sent_at >= ping_s:
-                    await self._send(send, b": \n" + self._place())
-                if not page.entries:
-                    due = self._sent_at + ping_s - time.monotonic()
-                    await self._feed.changes.after(seen, max(0.01, due))
+                if page.entries:
+                    await self._ping(send, ping_s)
+                    continue
+                while not await self._feed.changes.after(seen, self._quiet_for(ping_s)):
+                    await self._ping(send, ping_s)
+
+    def _quiet_for(self, ping_s: float) -> float:
+        """Seconds until the stream has been quiet for too long."""
+        return max(0.01, self._sent_at + ping_s - time.monotonic())
+
+    async def _ping(self, send: "Send", ping_s: float) -> None:
+        """Say that the stream lives, and where it is, if it was quiet for long."""
+        if time.monotonic() - self._sent_at >= ping_s:
+            await self._send(send, b": \n" + self._place())
 
     async def _read(self) -> "Page":
         return await self._feed.read(self._position, self._exchanges)
