@@ -123,15 +123,16 @@ class Reader:
     async def overview(self) -> "Overview":
         """All that the first page shows of, whoever looks."""
         rows, workers, waits = await asyncio.gather(
-            self.queues(), _unless_refused(self.workers()), _unless_refused(self.waits())
+            self.queues(), _unless_refused(self.workers), _unless_refused(self.waits)
         )
         return Overview((await self.engine()).now(), rows, workers, waits, self.sampler)
 
 
-async def _unless_refused(reading: Awaitable[T]) -> T | None:
-    """What is read; None where the service that is asked does not let its caller see it."""
+async def _unless_refused(read: Callable[[], Awaitable[T]]) -> T | None:
+    """What is read; None where the service that is asked does not let its caller see it. It begins
+    here, so that nothing is left waiting where this is cancelled before."""
     try:
-        return await reading
+        return await read()
     except AccessError:
         return None
 
