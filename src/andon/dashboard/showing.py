@@ -200,7 +200,8 @@ class Pages:
             return see_other(place.to("/tasks", **{field: text}))
         detail = (
             f"No task was found that has {text[:100]!r} as its id, name, key, group or tag. Among "
-            "many tasks, names and tags are looked for among the newest; the page Tasks goes on."
+            "many tasks, a name, and how an id begins, are looked for among the newest for a "
+            "moment; the page Tasks goes on."
         )
         return Shown("Nothing found", [messages.refusal("Nothing found", detail)])
 
