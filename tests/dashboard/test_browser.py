@@ -25,6 +25,8 @@ PAGES = {
     "dead-letters-listed": "/dead-letters/list",
     "queues": "/queues",
     "queue": "/queues/billing",
+    "types": "/types",
+    "type": "/types/shop.charge",
     "workers": "/workers",
     "schedules": "/schedules",
     "schedule": "/schedules/shop-tidy",

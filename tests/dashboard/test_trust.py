@@ -59,6 +59,8 @@ PAGES = (
     "/dead-letters/list",
     "/queues",
     "/queues/mail",
+    "/types",
+    "/types/shop.charge",
     "/workers",
     "/schedules",
     "/schedules/~new",
@@ -164,6 +166,8 @@ def test_what_a_token_may_not_see_is_neither_in_the_navigation_nor_there(guarded
     for path in (
         "/",
         "/queues/mail",
+        "/types",
+        "/types/shop.charge",
         "/workers",
         "/alerts",
         "/tokens",

@@ -25,12 +25,14 @@ from andon.dashboard.pages import schedules as schedules_page
 from andon.dashboard.pages import task as task_page
 from andon.dashboard.pages import tasks as tasks_page
 from andon.dashboard.pages import trust as trust_page
+from andon.dashboard.pages import types as types_page
 from andon.dashboard.pages import workers as workers_page
 from andon.dashboard.patience import within
 from andon.dashboard.requests import Answer, Fields, Refused, see_other
 from andon.dashboard.scheduling import Scheduling, may_edit, may_make_some
 from andon.dashboard.views.alerts import AlertForm
 from andon.dashboard.views.tasks import PAGE, TaskFilter, TaskList, filter_of, rows_of
+from andon.dashboard.views.types import types_of
 from andon.engine import checks
 from andon.engine.fleet import settings_of
 from andon.engine.flows import list_flows
@@ -97,6 +99,8 @@ class Pages:
                 ("/bulk/([^/]+)", self.doing),
                 ("/queues", self.queues),
                 ("/queues/([^/]+)", self.queue),
+                ("/types", self.types),
+                ("/types/([^/]+)", self.type),
                 ("/workers", self.workers),
                 ("/schedules", self.schedules),
                 (schedule_forms.NEW, self.new_schedule),
@@ -269,6 +273,20 @@ class Pages:
         )
         part = quote(name, safe="")
         return Shown(f"Queue {name}", list(content), topics=(f"queue/{part}", f"history/{part}"))
+
+    async def types(self, asked: Asked) -> Shown:
+        """Task types."""
+        asked.need("queues:read:*")
+        view = types_of(*await self._reader.minutes_by_type())
+        return Shown("Task types", list(types_page.content(asked.place, view)), topics=("types",))
+
+    async def type(self, asked: Asked) -> Shown:
+        """One task type."""
+        asked.need("queues:read:*")
+        hour, day, whole = await self._reader.history_of_type(asked.name)
+        content = types_page.one(asked.place, asked.name, hour, day, is_whole=whole)
+        topic = f"type/{quote(asked.name, safe='')}"
+        return Shown(f"Task type {asked.name}", list(content), topics=(topic,))
 
     async def workers(self, asked: Asked) -> Shown:
         """Workers."""
