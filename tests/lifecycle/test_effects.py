@@ -188,7 +188,6 @@ CHANGED: dict[str, Any] = {
     "needs": 1,
     "tags": ("other",),
     "policy": replace(submitted().policy, lease=99.0, timeout=5.0),
-    "tags": ("x",),
 }
 """Fields of a definition that its index entry is made of, with other values."""
 
