@@ -326,7 +326,7 @@ async def test_what_was_not_looked_at_is_told(monkeypatch: pytest.MonkeyPatch) -
         assert set(seen.cut) == {State.PENDING, State.SCHEDULED}
         *_, note = live_tasks.application(seen, app)
         assert note.level is Level.NOTE
-        assert "pending, scheduled only the oldest 3" in note.text
+        assert "scheduled, pending only the oldest 3" in note.text
 
 
 def test_logs_without_a_place_are_told() -> None:
