@@ -187,8 +187,9 @@ async def test_dead_letters_are_grouped_by_their_errors_in_bounded_looks(kit: Ki
 async def test_ids_that_begin_alike_are_found_however_many_they_are(
     kit: Kit, monkeypatch: pytest.MonkeyPatch, newest: bool, most: int
 ) -> None:
-    for module in ("sqlite", "postgres", "redis"):
+    for module in ("sqlite", "postgres"):
         monkeypatch.setattr(f"andon.stores.{module}.reading.MOST_SORTED", most)
+    monkeypatch.setattr("andon.stores.redis.reading.MOST_IDS", most)
     made = ("a-1", "B-1", "a-2", "A-1", "a_1", "a-3", "a:1", "a-4", "b-1", "a")
     for task_id in made:
         await kit.submit(task_id)

@@ -45,6 +45,8 @@ PAGES = (
     "/dead-letters/list",
     "/queues",
     "/queues/default",
+    "/types",
+    "/types/other",
     "/workers",
     "/schedules",
     "/flows",

@@ -25,9 +25,13 @@ PAGES = {
     "dead-letters-listed": "/dead-letters/list",
     "queues": "/queues",
     "queue": "/queues/billing",
+    "types": "/types",
+    "type": "/types/shop.charge",
     "workers": "/workers",
     "schedules": "/schedules",
     "schedule": "/schedules/shop-tidy",
+    "schedule-new": "/schedules/~new",
+    "schedule-edit": "/schedules/shop-tidy/edit",
     "flows": "/flows",
     "alerts": "/alerts",
     "alert-rule": "/alerts/rule",
@@ -161,6 +165,34 @@ def test_a_rule_is_made_and_changed_by_keyboard_alone(board: Watched, shop: Runn
     row.get_by_role("link", name="stuck").click()
     page.get_by_role("button", name="Remove the rule stuck").click()
     expect(page.locator("#alert-rules")).to_contain_text("There is none")
+    board.check()
+
+
+def test_a_schedule_is_previewed_made_and_changed_by_keyboard_alone(board: Watched, shop: Running):
+    page = board.open("/schedules")
+    page.get_by_role("link", name="New schedule").press("Enter")
+    page.get_by_label("name", exact=True).fill("by-hand")
+    page.get_by_label("task", exact=True).fill("shop.tidy")
+    page.get_by_label("cron expressions").fill("30 2 * * *")
+    page.get_by_label("time zone").fill("Mars/Base")
+    page.keyboard.press("Enter")  # a look, which changes nothing
+    expect(page.get_by_role("alert")).to_contain_text("Mars/Base")
+    expect_no_faults(page, "schedule refused")
+    page.get_by_label("time zone").fill("Europe/Berlin")
+    page.keyboard.press("Enter")
+    expect(page.locator("#preview tbody tr")).to_have_count(10)
+    expect_no_faults(page, "schedule previewed")
+    page.get_by_role("button", name="Make the schedule").press("Enter")
+    expect(page.locator(".said")).to_contain_text("Schedule by-hand is made")
+    page.get_by_role("link", name="Edit").press("Enter")
+    page.get_by_label("cron expressions").fill("")
+    page.get_by_label("or every").fill("90m")
+    page.get_by_role("button", name="Save").press("Enter")
+    expect(page.locator(".said")).to_contain_text("Schedule by-hand is changed")
+    [task] = shop.call(shop.service.engine.get(["by-hand"]))
+    assert task.status.schedule is not None
+    assert task.status.schedule.recurrence.every == 5_400
+    shop.call(shop.service.engine.schedules.act(["by-hand"], "delete"))
     board.check()
 
 

@@ -34,6 +34,9 @@ ACTS = {
     "/acts/schedule/pause": {"schedule": "t1"},
     "/acts/schedule/resume": {"schedule": "t1"},
     "/acts/schedule/run": {"schedule": "t1"},
+    "/acts/schedule/preview": {"schedule": "s", "task": "a", "every": "1h", "is-new": "yes"},
+    "/acts/schedule/add": {"schedule": "s", "task": "a", "every": "1h", "queue": "mail"},
+    "/acts/schedule/edit": {"schedule": "t1", "every": "1h"},
     "/acts/alerts/rule": {"name": "r", "when": "new-error", "is-new": "yes"},
     "/acts/alerts/remove-rule": {"name": "r"},
     "/acts/alerts/target": {"name": "t", "how": "chat", "url": "http://127.0.0.1:1/"},
@@ -56,8 +59,11 @@ PAGES = (
     "/dead-letters/list",
     "/queues",
     "/queues/mail",
+    "/types",
+    "/types/shop.charge",
     "/workers",
     "/schedules",
+    "/schedules/~new",
     "/flows",
     "/alerts",
     "/alerts/rule",
@@ -160,6 +166,8 @@ def test_what_a_token_may_not_see_is_neither_in_the_navigation_nor_there(guarded
     for path in (
         "/",
         "/queues/mail",
+        "/types",
+        "/types/shop.charge",
         "/workers",
         "/alerts",
         "/tokens",
@@ -181,6 +189,31 @@ def test_a_task_of_another_queue_is_not_shown(guarded: Running):
     page = site.get("/tasks/t2", 403)
     assert "77123" not in page.text
     site.close()
+
+
+def test_a_schedule_submits_nothing_that_its_maker_may_not(guarded: Running):
+    path = "/acts/schedule/add"
+    fields = {"schedule": "s", "task": "shop.remind", "every": "1h", "catch_up": "latest"}
+    fields |= {"overlap": "allow"}
+    reads = ("tasks:read:*", "tasks:create:mail", "tasks:change:mail")
+    site = entered(guarded, *reads)
+    for changes in ({"queue": "billing"}, {"task": "shop.charge"}):
+        site.post(path, fields | changes, 403, at="/schedules/~new")
+    site.post(path, fields, at="/schedules/~new")
+    [made] = guarded.call(guarded.service.engine.schedules.live())
+    assert (made.id, made.definition.queue) == ("s", "mail")
+    form = {"schedule": "s", "overlap": "allow", "catch_up": "latest", "every": "1h"}
+    form |= {"task": "shop.remind", "queue": "billing", "was-queue": "mail"}
+    site.post("/acts/schedule/edit", form, 403, at="/schedules/s")
+    other = entered(guarded, "tasks:read:billing", "tasks:create:billing", "tasks:change:billing")
+    other.get("/schedules/s/edit", 404)
+    other.post("/acts/schedule/edit", form, 404, at="/tasks?queue=billing")
+    reader = entered(guarded, "tasks:read:mail", "tasks:create:billing")
+    assert not reader.get("/schedules/s").has("a", href="/schedules/s/edit")
+    reader.get("/schedules/s/edit", 403)
+    assert guarded.call(guarded.service.engine.schedules.live()) == [made]
+    for one in (site, other, reader):
+        one.close()
 
 
 def test_who_may_only_read_can_do_nothing(guarded: Running):

@@ -13,6 +13,7 @@ from andon.dashboard.pages import bulk as bulk_page
 from andon.dashboard.pages import trust as trust_page
 from andon.dashboard.patience import within
 from andon.dashboard.requests import Fields, Refused, path_in
+from andon.dashboard.scheduling import Scheduling
 from andon.dashboard.views.acts import MANY, OF_SCHEDULES, ONE
 from andon.dashboard.views.tasks import filter_of
 
@@ -56,6 +57,12 @@ class Acts:
             "/acts/alerts/target": alerting.save_target,
             "/acts/alerts/remove-target": alerting.remove_target,
             "/acts/alerts/test": alerting.test,
+        }
+        scheduling = Scheduling(reader)
+        self._acts |= {
+            "/acts/schedule/preview": scheduling.preview,
+            "/acts/schedule/add": scheduling.add,
+            "/acts/schedule/edit": scheduling.edit,
         }
         for act in OF_SCHEDULES:
             self._acts[f"/acts/schedule/{act}"] = partial(self.act_on_schedule, act)

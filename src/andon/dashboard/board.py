@@ -63,7 +63,7 @@ _AROUND = [
 ]
 _FIRST = frozenset(
     {path[1:] for path, _, _ in frames.PAGES if path != "/"}
-    | {"acts", "bulk", "enter", "leave", "live", "search", "static"}
+    | {"acts", "bulk", "enter", "leave", "live", "search", "static", "types"}
 )
 """The first parts of its paths."""
 

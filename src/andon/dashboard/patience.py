@@ -24,6 +24,8 @@ EVERY = {
     "store": 1.0,
     "task": 0.5,
     "tasks": 2.0,
+    "type": 15.0,
+    "types": 15.0,
     "workers": 2.0,
 }
 """Seconds from one reading to the next of what somebody looks at, by what it is. Each of it is read

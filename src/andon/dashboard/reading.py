@@ -120,18 +120,36 @@ class Reader:
         day = await self._recent.get("day", _MINUTES_S, lambda: read(MOST_MINUTES))
         return minutes_of(hour, queues), minutes_of(day, queues, each=_QUARTER)
 
+    async def minutes_by_type(self) -> tuple[MinuteHistory, MinuteHistory]:
+        """The last hour and the last day by type, of samples."""
+
+        async def read(minutes: int) -> MinuteHistory:
+            return await within((await self.engine()).minutes(minutes=minutes, by_type=True))
+
+        hour = await self._recent.get("hour by type", _MINUTES_S, lambda: read(60))
+        day = await self._recent.get("day by type", _MINUTES_S, lambda: read(MOST_MINUTES))
+        return hour, day
+
+    async def history_of_type(self, name: str) -> tuple[Minutes, Minutes, bool]:
+        """The last hour by minute and the last day by quarter of one type, and whether every run
+        that ended is in them."""
+        hour, day = await self.minutes_by_type()
+        whole = hour.whole and day.whole
+        return minutes_of(hour, [name]), minutes_of(day, [name], each=_QUARTER), whole
+
     async def overview(self) -> "Overview":
         """All that the first page shows of, whoever looks."""
         rows, workers, waits = await asyncio.gather(
-            self.queues(), _unless_refused(self.workers()), _unless_refused(self.waits())
+            self.queues(), _unless_refused(self.workers), _unless_refused(self.waits)
         )
         return Overview((await self.engine()).now(), rows, workers, waits, self.sampler)
 
 
-async def _unless_refused(reading: Awaitable[T]) -> T | None:
-    """What is read; None where the service that is asked does not let its caller see it."""
+async def _unless_refused(read: Callable[[], Awaitable[T]]) -> T | None:
+    """What is read; None where the service that is asked does not let its caller see it. It begins
+    here, so that nothing is left waiting where this is cancelled before."""
     try:
-        return await reading
+        return await read()
     except AccessError:
         return None
 

@@ -206,12 +206,14 @@ async def field_of(reader: "Reader", text: str, visitor: "Visitor") -> str:
     if task is not None:
         return "task"
     need_to_read(visitor, "")
+    in_all = _for_a_moment()
     for field in _FIELDS:
         asked = TaskFilter(**{field: text})  # pyright: ignore[reportArgumentType]
         try:
             if field == "name" and await _are_failures_alone(engine, asked):
                 return "failures"
-            page = await within(full_page(engine, asked.query(1), goes_on=_for_a_moment()))
+            goes_on = _for_a_moment(_LOOK_S / 2) if field == "id" else in_all
+            page = await within(full_page(engine, asked.query(1), goes_on=goes_on))
         except ConfigurationError:
             continue  # it cannot be one
         if page.tasks:
@@ -229,8 +231,8 @@ async def _are_failures_alone(engine: "Engine", asked: TaskFilter) -> bool:
     return bool((await within(full_page(engine, failed.query(1)))).tasks)
 
 
-def _for_a_moment() -> Callable[[int], bool]:
+def _for_a_moment(seconds: float = _LOOK_S) -> Callable[[int], bool]:
     """Whether to look on, whatever was found: until a moment has passed."""
     loop = asyncio.get_running_loop()
-    until = loop.time() + _LOOK_S
+    until = loop.time() + seconds
     return lambda _: loop.time() < until

@@ -19,17 +19,20 @@ from andon.dashboard.pages import doctor as doctor_page
 from andon.dashboard.pages import flows as flows_page
 from andon.dashboard.pages import history as history_page
 from andon.dashboard.pages import letters as letters_page
-from andon.dashboard.pages import messages
+from andon.dashboard.pages import messages, schedule_forms
 from andon.dashboard.pages import queues as queues_page
 from andon.dashboard.pages import schedules as schedules_page
 from andon.dashboard.pages import task as task_page
 from andon.dashboard.pages import tasks as tasks_page
 from andon.dashboard.pages import trust as trust_page
+from andon.dashboard.pages import types as types_page
 from andon.dashboard.pages import workers as workers_page
 from andon.dashboard.patience import within
 from andon.dashboard.requests import Answer, Fields, Refused, see_other
+from andon.dashboard.scheduling import Scheduling, may_edit, may_make_some
 from andon.dashboard.views.alerts import AlertForm
 from andon.dashboard.views.tasks import PAGE, TaskFilter, TaskList, filter_of, rows_of
+from andon.dashboard.views.types import types_of
 from andon.engine import checks
 from andon.engine.fleet import settings_of
 from andon.engine.flows import list_flows
@@ -83,6 +86,7 @@ class Pages:
         self._bulk = bulk
         self._tokens = tokens
         self._alerting = Alerting(reader)
+        self._scheduling = Scheduling(reader)
         self._routes: list[tuple[re.Pattern[str], Show]] = [
             (re.compile(pattern), show)
             for pattern, show in (
@@ -95,9 +99,13 @@ class Pages:
                 ("/bulk/([^/]+)", self.doing),
                 ("/queues", self.queues),
                 ("/queues/([^/]+)", self.queue),
+                ("/types", self.types),
+                ("/types/([^/]+)", self.type),
                 ("/workers", self.workers),
                 ("/schedules", self.schedules),
+                (schedule_forms.NEW, self.new_schedule),
                 ("/schedules/([^/]+)", self.schedule),
+                ("/schedules/([^/]+)/edit", self.edited_schedule),
                 ("/flows", self.flows),
                 ("/flows/([^/]+)", self.flow),
                 ("/alerts", self.alerts),
@@ -196,7 +204,8 @@ class Pages:
             return see_other(place.to("/tasks", **{field: text}))
         detail = (
             f"No task was found that has {text[:100]!r} as its id, name, key, group or tag. Among "
-            "many tasks, names and tags are looked for among the newest; the page Tasks goes on."
+            "many tasks, a name, and how an id begins, are looked for among the newest for a "
+            "moment; the page Tasks goes on."
         )
         return Shown("Nothing found", [messages.refusal("Nothing found", detail)])
 
@@ -265,6 +274,20 @@ class Pages:
         part = quote(name, safe="")
         return Shown(f"Queue {name}", list(content), topics=(f"queue/{part}", f"history/{part}"))
 
+    async def types(self, asked: Asked) -> Shown:
+        """Task types."""
+        asked.need("queues:read:*")
+        view = types_of(*await self._reader.minutes_by_type())
+        return Shown("Task types", list(types_page.content(asked.place, view)), topics=("types",))
+
+    async def type(self, asked: Asked) -> Shown:
+        """One task type."""
+        asked.need("queues:read:*")
+        hour, day, whole = await self._reader.history_of_type(asked.name)
+        content = types_page.one(asked.place, asked.name, hour, day, is_whole=whole)
+        topic = f"type/{quote(asked.name, safe='')}"
+        return Shown(f"Task type {asked.name}", list(content), topics=(topic,))
+
     async def workers(self, asked: Asked) -> Shown:
         """Workers."""
         asked.need("workers:read")
@@ -279,7 +302,8 @@ class Pages:
         found, more = await reading_fleet.schedules(self._reader, cursor)
         seen = [task for task in found if _may_read(asked.place, task)]
         now = (await self._reader.engine()).now()
-        content = schedules_page.content(asked.place, seen, now, more)
+        may_make = may_make_some(asked.place.visitor)
+        content = schedules_page.content(asked.place, seen, now, more, may_make=may_make)
         return Shown("Schedules", list(content), topics=() if cursor else ("schedules",))
 
     async def schedule(self, asked: Asked) -> Shown:
@@ -291,8 +315,17 @@ class Pages:
         now = engine.now()
         times = next_times(task, now, _TIMES)
         args = self._reader.redaction.seen(task.status.schedule.template.args)
-        content = schedules_page.one(asked.place, task, times, args, now)
+        can = may_edit(asked.place.visitor, task)
+        content = schedules_page.one(asked.place, task, times, args, now, may_edit=can)
         return Shown(f"Schedule {task.id}", list(content))
+
+    async def new_schedule(self, asked: Asked) -> Shown:
+        """The form of a new schedule."""
+        return await self._scheduling.new(asked.place)
+
+    async def edited_schedule(self, asked: Asked) -> Shown:
+        """The form of a schedule."""
+        return await self._scheduling.edited(asked.place, asked.name)
 
     async def flows(self, asked: Asked) -> Shown:
         """The newest flows."""

@@ -16,6 +16,7 @@ from andon.dashboard.pages import queues as queues_page
 from andon.dashboard.pages import schedules as schedules_page
 from andon.dashboard.pages import task as one_task
 from andon.dashboard.pages import tasks as tasks_page
+from andon.dashboard.pages import types as types_page
 from andon.dashboard.pages import workers as workers_page
 from andon.dashboard.patience import EVERY
 from andon.dashboard.reading_fleet import flow, schedules, seen_by, workers
@@ -26,6 +27,7 @@ from andon.dashboard.views.fleet import Workers
 from andon.dashboard.views.letters import Letters
 from andon.dashboard.views.task import LogView, TaskView
 from andon.dashboard.views.tasks import TaskList, filter_of
+from andon.dashboard.views.types import Types, types_of
 from andon.engine.alert_requests import HasAlerts
 from andon.engine.schedule_views import queues_of
 from andon.model.errors import ConfigurationError
@@ -122,6 +124,41 @@ class HistorySource(Source):
 
     def draw(self, place: "Place", seen: "tuple[Minutes, Minutes]") -> "Iterable[Renderable]":
         yield history_page.cards(*seen)
+
+
+class TypesSource(Source):
+    """All task types over the last hour and day."""
+
+    every = EVERY["types"]
+
+    def is_for(self, visitor: "Visitor") -> bool:
+        return visitor.may("queues:read:*")
+
+    async def read(self, reader: "Reader") -> Types:
+        return types_of(*await reader.minutes_by_type())
+
+    def draw(self, place: "Place", seen: Types) -> "Iterable[Renderable]":
+        yield types_page.rows(place, seen)
+
+
+class TypeSource(Source):
+    """One task type over the last hour and day."""
+
+    every = EVERY["type"]
+
+    def __init__(self, rest: str) -> None:
+        super().__init__(rest)
+        self._name = unquote(rest)
+
+    def is_for(self, visitor: "Visitor") -> bool:
+        return visitor.may("queues:read:*")
+
+    async def read(self, reader: "Reader") -> "tuple[Minutes, Minutes, bool]":
+        return await reader.history_of_type(self._name)
+
+    def draw(self, place: "Place", seen: "tuple[Minutes, Minutes, bool]") -> "Iterable[Renderable]":
+        hour, day, whole = seen
+        yield types_page.charts(hour, day, is_whole=whole)
 
 
 class StoreSource(Source):
@@ -313,6 +350,8 @@ KINDS: dict[str, type[Source]] = {
     "bulk": BulkSource,
     "flow": FlowSource,
     "history": HistorySource,
+    "type": TypeSource,
+    "types": TypesSource,
     "letters": LettersSource,
     "log": LogSource,
     "queue": QueueSource,

@@ -161,11 +161,17 @@ def usual_band(view: Minutes, *, of_runs: bool) -> str:
     for one in view.slices:
         for band, number in enumerate(one.run if of_runs else one.wait):
             sums[band] += number
-    middle, passed = sum(sums) / 2, 0
-    for band, number in enumerate(sums):
+    return middle_band(sums, view.bands_ms)
+
+
+def middle_band(counts: Sequence[int], bounds: Sequence[int]) -> str:
+    """The band in which the middle one of so many durations lies, in words; empty if there are
+    none."""
+    middle, passed = sum(counts) / 2, 0
+    for band, number in enumerate(counts):
         passed += number
         if number and passed >= middle:
-            return band_name(band, view.bands_ms)
+            return band_name(band, bounds)
     return ""
 
 

@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 def content(place: "Place", view: Andon) -> Iterator["Node"]:
     """All queues."""
-    yield h.h1["Queues"]
+    yield h.div(".heading")[
+        h.h1["Queues"],
+        place.may("queues:read:*")
+        and h.div(".tools")[h.a(".button", href=place.to("/types"))["By task type"]],
+    ]
     yield queue_table(place, view.queues, view.now)
 
 

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 
 import htpy as h
 
-from andon.dashboard.pages.parts import act, age, facts, moment, queue_link, section, state, table
+from andon.dashboard.pages.parts import act, age, facts, queue_link, section, state, table
+from andon.dashboard.pages.schedule_forms import NEW, times_table
 from andon.dashboard.views.bodies import Body
 from andon.dashboard.views.looks import line_of
 from andon.dashboard.views.schedules import times_of
@@ -19,9 +20,14 @@ if TYPE_CHECKING:
     from andon.model.task import Task
 
 
-def content(place: "Place", found: "Sequence[Task]", now: int, more: str) -> Iterator["Node"]:
+def content(
+    place: "Place", found: "Sequence[Task]", now: int, more: str, *, may_make: bool
+) -> Iterator["Node"]:
     """All schedules that are live."""
-    yield h.h1["Schedules"]
+    yield h.div(".heading")[
+        h.h1["Schedules"],
+        may_make and h.div(".tools")[h.a(".button", href=place.to(NEW))["New schedule"]],
+    ]
     yield rows(place, found, now)
     if more:
         yield h.nav(".acts", aria_label="More schedules")[
@@ -35,7 +41,8 @@ def rows(place: "Place", found: "Sequence[Task]", now: int) -> "Renderable":
         "schedules",
         ["schedule", "fires", "next", "task", "queue", "fired", "last", h.td],
         (_row(place, task, now) for task in found),
-        empty="There are none. Declare one in code, @app.task(cron=…), or: andon schedules add.",
+        empty="There are none. Declare one in code, @app.task(cron=…), or make one here or by "
+        "andon schedules add.",
         label="Schedules",
     )
 
@@ -77,7 +84,13 @@ def _acts(place: "Place", task: "Task") -> "Node":
 
 
 def one(
-    place: "Place", task: "Task", times: "Sequence[ExplainedTime]", args: Body | None, now: int
+    place: "Place",
+    task: "Task",
+    times: "Sequence[ExplainedTime]",
+    args: Body | None,
+    now: int,
+    *,
+    may_edit: bool,
 ) -> Iterator["Node"]:
     """One schedule with its next times."""
     schedule = schedule_of(task, task.id)
@@ -87,7 +100,14 @@ def one(
         h.h1[h.bdi[task.id]],
         state(task.state.value),
         is_paused(task) and h.span(".state.off")["‖ paused"],
-        h.div(".tools")[_acts(place, task)],
+        h.div(".tools")[
+            _acts(place, task),
+            may_edit
+            and [
+                " ",
+                h.a(".button", href=place.named("schedules", task.id) + "/edit")["Edit"],
+            ],
+        ],
     ]
     yield facts(
         [
@@ -106,21 +126,7 @@ def one(
     )
     yield section(
         "Next times",
-        table(
-            "next-times",
-            ["when", "at", "its local time", "notes"],
-            (
-                h.tr[
-                    h.td[age(one.occurrence.due, now)],
-                    h.td[moment(one.occurrence.due)],
-                    h.td(".mono")[one.local],
-                    h.td[", ".join(one.notes)],
-                ]
-                for one in times
-            ),
-            empty="It fires no more.",
-            label="Next times",
-        ),
+        times_table(times, now),
     )
     if args is not None and args.text:
         yield section(

@@ -2,13 +2,12 @@
 
 import asyncio
 import heapq
-import itertools
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from andon.contract.limits import MAX_BATCH, MOST_SORTED, SCAN_BUDGET
+from andon.contract.limits import MAX_BATCH, SCAN_BUDGET
 from andon.contract.queries import History, Page, Query, ReadyKind
 from andon.contract.query_filter import DUE, due_states, lists_asked, matches
 from andon.lifecycle.discarded import Discarded, discarded_of
@@ -30,14 +29,15 @@ MOST_LISTS = 10_000
 """Lists that one call looks at. With more queues than that, tasks of all queues come by groups of
 queues, each in its order."""
 
-_SCANNED = 1_000
-"""Entries of a list that one command looks at."""
+MOST_IDS = 20_000
+"""Ids that one call looks at for those that begin so; then it says how far it has come."""
+
+_IDS_AT_ONCE = 4_000
+"""Ids that one script looks at."""
 
 _ROW = 7
 _PARTS_OF_GROUP = 4
 _Place = tuple[int, str]
-_Walk = Callable[[_Place | None, int], Awaitable[list[_Place]]]
-_GLOB = frozenset("*?[]^\\")
 
 
 async def read(at: Partitions, ids: Sequence[str]) -> list[Task | None]:
@@ -170,15 +170,13 @@ def _states(query: Query) -> Sequence[State]:
 async def _find(at: Partitions, query: Query, queues: Sequence[str]) -> Page:
     mark = DUE if query.due_first else ""
     place = _parse(query.cursor, mark)
-    look = await _walk(at, query, queues)
+    walk = _Walk(at, await _axis(at, query, queues), query)
     found: list[Task] = []
     looked = 0
     while True:
         most = min(MAX_BATCH, max(query.limit - len(found), 20))
-        places = await look(place, most)
-        if not places:
-            return Page(tuple(found))
-        records = await read(at, [task_id for _, task_id in places])
+        places, upto = await walk.beyond(place, most)
+        records = await read(at, [task_id for _, task_id in places]) if places else []
         for here, task in zip(places, records, strict=True):
             if len(found) >= query.limit or looked >= SCAN_BUDGET:
                 assert place is not None
@@ -186,51 +184,73 @@ async def _find(at: Partitions, query: Query, queues: Sequence[str]) -> Page:
             looked, place = looked + 1, here
             if task is not None and matches(query, task):
                 found.append(task)
+        if upto is None:
+            return Page(tuple(found))
+        place = upto
+        if walk.is_over(len(found) >= query.limit):
+            return Page(tuple(found), f"{mark}{place[0]}:{place[1]}")
 
 
-async def _walk(at: Partitions, query: Query, queues: Sequence[str]) -> _Walk:
-    """What gives the next places of the query's axis."""
-    lists, newest = await _axis(at, query, queues), query.newest_first
-    found = None
-    if query.id_prefix is not None:
-        found = await _begun(at, lists, query.id_prefix)
-    if found is None:
-        return lambda place, most: _places(at, lists, place, most, newest=newest)
-    begun = sorted(found, reverse=newest)
+class _Walk:
+    """Goes along the lists of a query's axis, in its order."""
 
-    async def beyond(place: _Place | None, most: int) -> list[_Place]:
-        if place is None:
-            return begun[:most]
-        after = (p for p in begun if (p < place if newest else p > place))
-        return list(itertools.islice(after, most))
+    def __init__(self, at: Partitions, lists: Sequence[str], query: Query) -> None:
+        self._at = at
+        self._lists = lists
+        self._newest = query.newest_first
+        self._begin = query.id_prefix
+        self._ids = 0
 
-    return beyond
+    def is_over(self, is_full: bool) -> bool:
+        """Whether the page ends here. Who asks how ids begin is not kept waiting to be told whether
+        there are more, nor for a full page: who wants that asks again from here."""
+        return self._begin is not None and (is_full or self._ids >= MOST_IDS)
+
+    async def beyond(self, place: _Place | None, most: int) -> tuple[list[_Place], _Place | None]:
+        """Places that come next, and how far the lists were looked through for them; None is to
+        their end."""
+        if self._begin is not None:
+            begun, upto, looked = await _begun(
+                self._at, self._lists, self._begin, place, most, newest=self._newest
+            )
+            self._ids += looked
+            return begun, upto
+        places = await _places(self._at, self._lists, place, most, newest=self._newest)
+        return places, places[-1] if places else None
 
 
-async def _begun(at: Partitions, lists: Sequence[str], begin: str) -> set[_Place] | None:
-    """Places of tasks whose ids begin so; None if they are so many that some are soon met in the
-    order of their creation. Whoever asks looks through the lists, in commands that keep nobody
-    waiting; an index would cost every submit a write."""
-    pattern = "".join(f"\\{c}" if c in _GLOB else c for c in begin) + "*"
+async def _begun(
+    at: Partitions,
+    lists: Sequence[str],
+    begin: str,
+    place: _Place | None,
+    most: int,
+    *,
+    newest: bool,
+) -> tuple[list[_Place], _Place | None, int]:
+    """The next places of tasks whose ids begin so, all there are up to the second, and how many ids
+    were looked at. Whoever asks has the ids of the lists looked through, some at a time, by scripts
+    that keep nobody waiting; an index would cost every submit a write."""
+    created, after = place if place is not None else (None, "")
     found: set[_Place] = set()
-
-    async def scan(partition: int, name: str) -> None:
-        position = "0"
-        while True:
-            words = (position, "MATCH", pattern, "COUNT", _SCANNED)
-            reply = await at.look(partition, b"ZSCAN", name, *words)
-            position, entries = reply[0].decode(), reply[1]
-            for i in range(0, len(entries), 2):
-                found.add((int(float(entries[i + 1])), entries[i].decode()))
-            if position == "0" or len(found) > MOST_SORTED:
-                return
-
+    upto: _Place | None = None
+    looked = 0
     for i in range(0, len(lists), LISTS_AT_ONCE):
-        some = itertools.product(range(at.count), lists[i : i + LISTS_AT_ONCE])
-        await asyncio.gather(*(scan(*each) for each in some))
-        if len(found) > MOST_SORTED:
-            return None
-    return found
+        last = None if upto is None else upto[0]
+        some = lists[i : i + LISTS_AT_ONCE]
+        asked = (newest, created, after, _IDS_AT_ONCE, begin, most, last, some)
+        for reply in await at.everywhere("begun", asked):
+            looked += int(reply[1])
+            if reply[3]:
+                horizon = (int(reply[2]), reply[3].decode())
+                upto = horizon if upto is None else _earlier(upto, horizon, newest=newest)
+            found.update((int(reply[j]), reply[j + 1].decode()) for j in range(4, len(reply), 2))
+    known = found if upto is None else (p for p in found if (p >= upto if newest else p <= upto))
+    return sorted(known, reverse=newest), upto, looked
+
+
+def _earlier(one: _Place, other: _Place, *, newest: bool) -> _Place:
+    return max(one, other) if newest else min(one, other)
 
 
 async def _places(
