@@ -14,7 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,13 @@ class Counts(Exception):
 class Child:
     """A process of this run, ended with it, and what it uses."""
 
-    def __init__(self, *command: str, url: str = "", talks: bool = False) -> None:
+    def __init__(
+        self,
+        *command: str,
+        url: str = "",
+        talks: bool = False,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         pipe = subprocess.PIPE if talks else subprocess.DEVNULL
         self.process = psutil.Popen(
             [sys.executable, *command],
@@ -53,7 +59,11 @@ class Child:
             stdout=pipe,
             text=True,
             cwd=HERE,
-            env={**psutil.Process().environ(), **({"ANDON_URL": url} if url else {})},
+            env={
+                **psutil.Process().environ(),
+                **({"ANDON_URL": url} if url else {}),
+                **(environment or {}),
+            },
         )
 
     def __enter__(self) -> "Child":
@@ -78,15 +88,19 @@ class Child:
         return self.process.memory_info().rss / 1e6
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A loopback port that nobody has."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 @contextlib.contextmanager
-def _listening(*command: str, port: int, url: str = "") -> Iterator[Child]:
-    with Child(*command, url=url) as child:
+def listening(
+    *command: str, port: int, url: str = "", environment: Mapping[str, str] | None = None
+) -> Iterator[Child]:
+    """A process of this run from when it listens on."""
+    with Child(*command, url=url, environment=environment) as child:
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -270,11 +284,11 @@ class _Run:
 
 def _one(store: str, sizes: dict[str, int], folder: Path) -> Outcomes:
     """One round on an empty store."""
-    ports = _free_port(), _free_port()
+    ports = free_port(), free_port()
     serve = ("-m", "andon.cli", "serve", str(APP), "--port", str(ports[0]), "--quiet")
     with (
-        _listening(*serve, port=ports[0], url=store) as service,
-        _listening(str(APP), str(ports[1]), port=ports[1]) as empty,
+        listening(*serve, port=ports[0], url=store) as service,
+        listening(str(APP), str(ports[1]), port=ports[1]) as empty,
     ):
         run = _Run(store, ports, service, empty)
         run.singles(sizes["warm"])

@@ -249,7 +249,7 @@ PAGES = (
             "client.options.Moment",
             "client.options.Errors",
             "client.options.BackoffFunction",
-            "client.options.HasId",
+            "worker.context.HasId",
             "client.flow_steps.Part",
             "client.flow_steps.TakesOne",
             "client.ids.IdMaker",

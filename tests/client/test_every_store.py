@@ -366,3 +366,31 @@ async def test_a_flow_passes_results_on_and_is_run_again_where_it_failed(url: st
         assert (await (await flow.submit()).progress()).total == 6
         assert [found.id for found in await app.flows.list()] == ["load-1"]
         assert (await handle.cancel()).found == 0
+
+
+async def test_the_closing_task_of_a_flow_waits_for_what_its_members_add(url: str) -> None:
+    """A crawler: what is found on a page is fetched, too, before the report."""
+    app = Andon(url)
+    links = {"/": ["/a", "/b"], "/a": ["/c"], "/c": ["/d"]}
+
+    @app.task(name="fetch")
+    async def fetch(ctx: Context, page: str, closing: str) -> str:
+        found = [app.draft("fetch", [link, closing]) for link in links.get(page, ())]
+        if found:
+            ctx.follow_up(*found, before=closing)
+        return page
+
+    @app.task
+    async def report(ctx: Context) -> list[str]:
+        return sorted(str(page.result) for page in ctx.dependencies.values())
+
+    async with app, app.working():
+        with app.flow("crawl") as flow:
+            closing = flow.add(report.options(load_dependencies=True))
+            flow.chord(flow.add(fetch, "/", closing.id), closing)
+        handle = await flow.submit()
+        assert await handle.result(timeout=60) == ["/", "/a", "/b", "/c", "/d"]
+        progress = await handle.progress()
+        assert (progress.total, progress.completed) == (6, 6)
+        [first, last] = await handle.tree()
+        assert (first.count, last.name, last.after) == (5, report.name, (0,))

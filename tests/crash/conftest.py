@@ -4,7 +4,6 @@ import os
 import random
 import subprocess
 import sys
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,9 +12,10 @@ from conftest import shared_stores
 from launching import launch
 from servers import Servers
 
+from .chance import chance
+
 PROGRAM = Path(__file__).with_name("program.py")
 ROOT = Path(__file__).parents[2]
-SEED = "ANDON_CRASH_SEED"
 
 
 class Fleet:
@@ -126,9 +126,4 @@ def fleet(url: str, tmp_path: Path) -> Iterator[Fleet]:
 
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> random.Random:
-    """Chance with a seed that is printed when the test fails, and replayed by the environment."""
-    given = os.environ.get(SEED)
-    default = zlib.crc32(request.node.nodeid.encode()) ^ random.getrandbits(32)
-    seed = int(given) if given else default
-    print(f"replay with {SEED}={seed}")
-    return random.Random(seed)
+    return chance(request.node.nodeid)

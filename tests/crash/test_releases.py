@@ -20,7 +20,8 @@ from andon.model.words import State
 from andon.stores.registry import open_store
 
 from .conftest import ROOT, Fleet
-from .test_kills import PATIENCE_S, Watcher, storm
+from .test_kills import storm
+from .watching import PATIENCE_S, Watcher
 
 pytestmark = pytest.mark.crash
 

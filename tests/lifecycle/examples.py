@@ -13,7 +13,7 @@ from andon.lifecycle.firing import begun
 from andon.lifecycle.schedules import record_definition
 from andon.model.policy import Policy
 from andon.model.recurrence import Recurrence
-from andon.model.task import Definition, RunCell, Schedule, Stamp, Task, TaskError
+from andon.model.task import Added, Definition, RunCell, Schedule, Stamp, Task, TaskError
 from andon.model.words import State
 
 NOW = 1_700_000_000_000
@@ -167,6 +167,7 @@ SAMPLES: tuple[c.Command, ...] = (
     c.Reprioritise(priority=2),
     c.Archive(),
     c.Edit(successor="next", args=b"[2]"),
+    c.Extend(added=Added("p", "run", 1, ("more",))),
     c.Deliver(),
     c.Rerun(blocked=True),
     c.Delete(),

@@ -71,3 +71,23 @@ def test_a_run_token_bears_what_its_tasks_scopes_allow(http: httpx.Client):
     taken = say(http, run, "report", **done({"name": "x", "queue": "mail", "id": "b"}))
     assert taken.json()["state"] == "completed"
     eventually(lambda: http.get("/api/v1/tasks/b").status_code == 200)
+
+
+def test_a_task_that_waits_for_the_run_waits_for_them_by_a_header(http: httpx.Client):
+    submit(http, "a")
+    submit(http, "join", depends_on=["a"])
+    [run] = claim(http)
+    wrong = done({"name": "x", "headers": {"andon-before": "nowhere"}})
+    error = many(http, run, **wrong)["error"]
+    assert (error["status"], error["field"]) == (422, "follow_ups")
+    assert "no such task" in error["detail"]
+    assert state(http, "a")["state"] == "active"
+    report = done({"name": "job", "id": "b", "headers": {"andon-before": "join"}})
+    assert many(http, run, **report)["state"] == "completed"
+    eventually(lambda: http.get("/api/v1/tasks/b").status_code == 200)
+    assert state(http, "join")["state"] == "blocked"
+    assert state(http, "join")["dependencies"] == ["a", "b"]
+    [second] = claim(http)
+    many(http, second, **done())
+    eventually(lambda: state(http, "join")["state"] == "pending")
+    assert many(http, run, **report)["state"] == "completed"

@@ -36,26 +36,50 @@ class Served(NamedTuple):
     process: Process
 
 
-@contextmanager
-def serving_on(store: str, folder: Path, *options: str) -> Iterator[Served]:
-    """A service on this store for as long as the block lasts."""
-    (folder / "app.py").write_text(APP)
-    port = free_port()
-    argv = [*ANDON, "serve", "app.py", "--taskcluster", "--port", str(port), *options]
-    process = Process(argv, folder / "service.log", {"ANDON_URL": store})
-    served = Served(f"http://127.0.0.1:{port}", process)
+class Restarted:
+    """A service on a port that stays the same, however often it is killed and begun again."""
 
-    def answers() -> bool:
-        assert process.is_running, process.log
+    def __init__(self, store: str, folder: Path, *options: str) -> None:
+        (folder / "app.py").write_text(APP)
+        port = free_port()
+        self.url = f"http://127.0.0.1:{port}"
+        self._argv = [*ANDON, "serve", "app.py", "--taskcluster", "--port", str(port), *options]
+        self._log = folder / "service.log"
+        self._env = {"ANDON_URL": store}
+        self.process: Process
+
+    def start(self) -> None:
+        """Begin, and wait until it answers."""
+        self.process = Process(self._argv, self._log, self._env)
+        eventually(self._answers)
+
+    def kill(self) -> None:
+        """`kill -9`."""
+        self.process.kill()
+
+    def _answers(self) -> bool:
+        assert self.process.is_running, self.process.log
         try:
-            return httpx.get(f"{served.url}{BASE}/ping", timeout=PATIENCE).status_code == 200
+            return httpx.get(f"{self.url}{BASE}/ping", timeout=PATIENCE).status_code == 200
         except httpx.HTTPError:
             return False
 
+
+@contextmanager
+def restarted_on(store: str, folder: Path, *options: str) -> Iterator[Restarted]:
+    """A service on this store, which may be killed and must leave in good order in the end."""
+    service = Restarted(store, folder, *options)
+    service.start()
     try:
-        eventually(answers)
-        yield served
-        process.terminate()
-        assert process.exited() == 0, process.log
+        yield service
+        service.process.terminate()
+        assert service.process.exited() == 0, service.process.log
     finally:
-        process.close()
+        service.process.close()
+
+
+@contextmanager
+def serving_on(store: str, folder: Path, *options: str) -> Iterator[Served]:
+    """A service on this store for as long as the block lasts."""
+    with restarted_on(store, folder, *options) as service:
+        yield Served(service.url, service.process)

@@ -65,6 +65,12 @@ def bears(ctx: Context, how: str) -> str:
 
 
 @task()
+def adds(ctx: Context, join: str) -> str:
+    [handle] = ctx.follow_up(elsewhere.draft("x", [7]), before=join)
+    return handle.id
+
+
+@task()
 def headers(ctx: Context) -> dict[str, str]:
     return dict(ctx.headers)
 

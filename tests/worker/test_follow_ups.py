@@ -1,7 +1,7 @@
 """`ctx.follow_up` in handlers of every kind: borne if and only if the run completes."""
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -9,6 +9,7 @@ from andon import Andon, Context
 from andon.client.handle import TaskHandle
 from andon.engine.base import Submission
 from andon.model.errors import ConfigurationError
+from andon.model.task import Task
 from andon.model.words import Reason, State
 
 from . import children
@@ -135,6 +136,83 @@ async def test_a_handler_in_a_child_process_bears_through_its_worker(kit: Kit):
 def command(kit: Kit, script: str) -> None:
     argv = (sys.executable, "-S", "-c", f"import os\nto = os.environ['ANDON_FOLLOW_UPS']\n{script}")
     kit.add(None, name="script", kind="command", argv=argv)
+
+
+async def joined(kit: Kit, name: str, *args: Any) -> None:
+    """A member of a group, and a task that waits for it."""
+    await kit.submit(name, *args, id="member", group="flow")
+    await kit.submit("close", id="join", dependencies=("member",), load_dependencies=True)
+
+
+async def added_by(kit: Kit, task_id: str) -> Task:
+    """What the one member has added to the task, which waits for it."""
+    join = await kit.get(task_id)
+    assert join.state is State.BLOCKED
+    [added] = join.status.added
+    [borne] = added.tasks
+    assert added.bearer == "member"
+    return await kit.until(borne, lambda task: True)
+
+
+@pytest.mark.parametrize("kind", ["async", "thread"])
+async def test_a_handler_lets_a_task_that_waits_for_it_wait_for_a_follow_up(kit: Kit, kind: str):
+    def add(ctx: Context) -> str:
+        [handle] = ctx.follow_up(after.draft(1), before=app.handle("join"))
+        return handle.id
+
+    async def add_async(ctx: Context) -> str:
+        return add(ctx)
+
+    def close(ctx: Context) -> dict[str, Any]:
+        return {task_id: one.result for task_id, one in ctx.dependencies.items()}
+
+    kit.add(add if kind == "thread" else add_async, name="add")
+    kit.add(close)
+    kit.add(after.type.handler, name="after")
+    await joined(kit, "add")
+    await kit.start()
+    borne = result_of(await kit.end("member"))
+    assert result_of(await kit.end("join")) == {"member": borne, borne: 2}
+    assert (await kit.get(borne)).definition.group == "flow"
+
+
+async def test_a_task_that_waits_for_a_run_no_more_fails_it_and_says_why(kit: Kit):
+    async def add(ctx: Context) -> None:
+        ctx.follow_up(after.draft(), before="join")
+
+    kit.add(add)
+    await joined(kit, "add")
+    await kit.local.cancel(["join"])
+    await kit.start()
+    task = await kit.end("member")
+    assert (task.state, task.status.reason) == (State.FAILED, Reason.RESULT_INVALID)
+    assert "cannot be waited for by 'join'" in task.status.last_error.message  # type: ignore[union-attr]
+
+
+async def test_an_id_that_no_task_can_have_is_refused_where_the_handler_asks(kit: Kit):
+    async def add(ctx: Context) -> None:
+        ctx.follow_up(after.draft(), before="no id")
+
+    kit.add(add)
+    await kit.start()
+    task = await kit.run("add")
+    assert "no id" in task.status.last_error.message  # type: ignore[union-attr]
+
+
+async def test_a_handler_in_a_child_process_adds_through_its_worker(kit: Kit):
+    kit.registry = children.registry
+    await joined(kit, "adds", "join")
+    await kit.start(app=f"{children.__name__}:registry")
+    await kit.end("member")
+    assert (await added_by(kit, "join")).definition.args == b"[7]"
+
+
+async def test_a_command_adds_by_the_header_of_a_line(kit: Kit):
+    command(kit, """open(to, 'w').write('{"name": "x", "headers": {"andon-before": "join"}}')""")
+    await joined(kit, "script")
+    await kit.start()
+    await kit.end("member")
+    assert (await added_by(kit, "join")).definition.name == "x"
 
 
 LINES = '{"name": "x", "args": {"n": 1}, "delay": 60}\n\n{"name": "y", "id": "mine"}\n'

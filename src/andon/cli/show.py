@@ -108,6 +108,7 @@ def _heading(out: Output, text: str) -> None:
 def _facts(out: Output, task: "Task", wait: "Wait | None", now: int) -> Iterator[tuple[str, Cell]]:
     from andon.cli.shown import note_of, state_word
     from andon.lifecycle.explaining import not_retried
+    from andon.lifecycle.parents import waits_for
     from andon.lifecycle.profiles import profile
 
     d, s, policy = task.definition, task.status, task.policy
@@ -129,7 +130,7 @@ def _facts(out: Output, task: "Task", wait: "Wait | None", now: int) -> Iterator
     yield "fence", s.fence or None
     for name, at in times_of(task):
         yield name, _time(out, at, now)
-    yield "depends on", ", ".join(d.dependencies)
+    yield "depends on", ", ".join(waits_for(task))
     yield "needs", None if d.needs is None else f"{d.needs:,} of {len(d.dependencies):,}"
     yield "predecessor", d.predecessor or None
     yield "successor", s.successor or None

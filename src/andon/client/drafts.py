@@ -3,10 +3,12 @@
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from andon.client.handle import TaskHandle
 from andon.client.unawaited import awaited
 from andon.engine.base import Submission
+from andon.model.headers import BEFORE_HEADER
 from andon.worker.calls import Call
 
 R = TypeVar("R")
@@ -61,6 +63,18 @@ class Draft(msgspec.Struct, Generic[R_co], eq=False, gc=False):
         """
         return await self._app.submit_draft(self)
 
-    def follow(self) -> tuple[Submission, TaskHandle[R_co]]:
-        """What a run submits with its end (`Context.follow_up`), and the handle on it."""
-        return self._app.follow_draft(self)
+    def follow(
+        self, before: str = "", group: str | None = None
+    ) -> tuple[Submission, TaskHandle[R_co]]:
+        """What a run submits with its end (`Context.follow_up`), and the handle on it. `before` is
+        the id of a blocked task that is to wait for it; then it is of this group, if of none of its
+        own."""
+        if not before:
+            return self._app.follow_draft(self)
+        submission = self.submission
+        joining = replace(
+            submission,
+            headers={**submission.headers, BEFORE_HEADER: before},
+            group=group if submission.group is None else submission.group,
+        )
+        return self._app.follow_draft(replace(self, submission=joining))

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from andon.client.bridge import blocking, iterating
 from andon.client.handle import TaskHandle
-from andon.client.options import HasId
 from andon.client.views import TaskView
 from andon.contract.limits import in_batches
 from andon.engine.bulk import Tally
@@ -21,6 +20,7 @@ from andon.lifecycle.flows import FlowMember, FlowNode, FlowProgress
 from andon.model.groups import GroupRecord
 from andon.model.words import State
 from andon.worker.calls import ANY_CALL
+from andon.worker.context import HasId
 
 if TYPE_CHECKING:
     from andon.client.store_access import StoreAccess

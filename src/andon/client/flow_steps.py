@@ -7,9 +7,9 @@ from msgspec.structs import replace
 
 from andon.client.drafts import Draft
 from andon.client.flow_arguments import Result
-from andon.client.options import HasId
 from andon.engine.base import Submission
 from andon.model.errors import InvalidSubmission
+from andon.worker.context import HasId
 
 if TYPE_CHECKING:
     from andon.worker.calls import Call

@@ -7,13 +7,14 @@ values are checked where policies are resolved.
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Any, Literal, Protocol, cast, get_args, runtime_checkable
+from typing import Any, Literal, cast, get_args
 
 import msgspec
 
 from andon.lifecycle.admission import LATEST_MS, PRIORITY_NAMES
 from andon.model.errors import InvalidSubmission
 from andon.model.policy import Backoff, PlainOptions, PolicyOptions
+from andon.worker.context import HasId
 
 Moment = datetime | int
 """A point in time: an aware datetime, or whole milliseconds since 1970 UTC."""
@@ -26,23 +27,6 @@ BackoffFunction = Callable[[int, BaseException | None], float]
 
 _OLDEST_MS = 10**11
 """March 1973 in ms: a smaller number was surely meant as seconds."""
-
-
-@runtime_checkable
-class HasId(Protocol):
-    """A handle or a draft.
-
-    Example:
-        first = await charge.submit(7, 990)  # a handle is one, a draft another
-        second = charge.draft(8, 990)
-        then = report.options(depends_on=[first, second]).draft()
-        await app.submit_many([second, then])
-    """
-
-    @property
-    def id(self) -> str:
-        """The task's id."""
-        ...
 
 
 class TaskOptions(PlainOptions, total=False):

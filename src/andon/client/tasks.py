@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 import msgspec
 
 from andon.client.handle import TaskHandle
-from andon.client.options import HasId, check_names
+from andon.client.options import check_names
 from andon.client.views import TaskView
 from andon.engine.filtering import Filters
 from andon.lifecycle.commands import Archive, Delete, Rerun
 from andon.lifecycle.profiles import profile
 from andon.worker.calls import ANY_CALL
+from andon.worker.context import HasId
 
 if TYPE_CHECKING:
     from andon.client.store_access import StoreAccess

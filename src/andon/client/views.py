@@ -12,6 +12,7 @@ from andon.client.options import to_datetime
 from andon.lifecycle.births import owed_ids
 from andon.lifecycle.faces.fields import decoded
 from andon.lifecycle.leases import is_orphaned
+from andon.lifecycle.parents import waits_for
 from andon.model.policy import Policy
 from andon.model.task import Run, Task, TaskError, TaskEvent
 from andon.model.words import TERMINAL, Event, Reason, State
@@ -218,7 +219,7 @@ class TaskView:
             priority=status.priority,
             args=decoded(definition.args),
             policy=task.policy,
-            dependencies=definition.dependencies,
+            dependencies=waits_for(task),
             requires=definition.requires,
             needs=definition.needs,
             load_dependencies=definition.load_dependencies,

@@ -21,6 +21,7 @@ from andon.dashboard.views.task import (
 )
 from andon.dashboard.views.tasks import TaskFilter, TaskList, rows_of, total_of
 from andon.engine.paging import full_page
+from andon.lifecycle.parents import waits_for
 from andon.lifecycle.profiles import profile
 from andon.model.errors import ConfigurationError, TaskNotFound
 from andon.model.task import Task
@@ -119,7 +120,7 @@ async def task_page(
 
 
 async def _parents(engine: "Engine", task: Task) -> Sequence[Task | None]:
-    ids = task.definition.dependencies[:MOST_EDGES]
+    ids = waits_for(task)[:MOST_EDGES]
     return await engine.get(ids) if ids else ()
 
 

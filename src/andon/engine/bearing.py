@@ -11,6 +11,7 @@ from andon.engine.definitions import define
 from andon.engine.graph import Graph
 from andon.lifecycle.admission import check_form, check_times
 from andon.lifecycle.births import FIELD, MOST_BIRTHS, check_births, too_many
+from andon.lifecycle.joins import join_of
 from andon.lifecycle.named import OPTION
 from andon.model.errors import InvalidSubmission
 from andon.model.task import Definition
@@ -31,7 +32,7 @@ class Bearing:
         for that, as mostly; else None. Raises `InvalidSubmission` as `definitions` does."""
         if len(follow_ups) > MOST_BIRTHS:
             raise too_many(len(follow_ups))
-        if any(one.dependencies for one in follow_ups):
+        if any(one.dependencies or join_of(one.headers) is not None for one in follow_ups):
             return None
         try:
             births = self._defined(bearer, follow_ups)

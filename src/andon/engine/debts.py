@@ -25,6 +25,7 @@ from andon.lifecycle.admission import admit
 from andon.lifecycle.apply import kept_for
 from andon.lifecycle.births import owes, refusal
 from andon.lifecycle.commands import Command, Deliver
+from andon.lifecycle.joins import join_of
 from andon.lifecycle.parents import refused_parent
 from andon.lifecycle.succession import parents_of_successor, successor_of
 from andon.model.errors import AndonError, InvalidTransition, TaskNotFound
@@ -45,6 +46,7 @@ class _Debt:
         self.births = births
         self.left = {birth.id: birth for birth in births}
         self.refused: dict[str, AndonError] = {}
+        self.joins = {b.id: join for b in births if (join := join_of(b.definition.headers))}
 
     @property
     def waits(self) -> bool:
@@ -134,6 +136,7 @@ class Debts:
         while births := [(debt, birth) for debt in debts for birth in debt.next()]:
             for some in in_batches(births):
                 await self._store_births(some)
+        await self._join(debts)
         paid = [debt for debt in debts if not debt.waits]
         unpaid.update(debt.task.id for debt in debts if debt.waits)
         for debt in debts:
@@ -145,7 +148,20 @@ class Debts:
             elif not isinstance(one.error, InvalidTransition | TaskNotFound):  # else paid before
                 log.warning("That what task %s owed is stored was not noted: %s", one.id, one.error)
                 unpaid.add(one.id)
+        left_out = {d.joins[birth]: None for d in debts for birth in d.refused if birth in d.joins}
+        if left_out:  # they wait for what never comes; else their verify timers say so
+            await self._dependencies.verify_each(list(left_out))
         return unpaid
+
+    async def _join(self, debts: Sequence[_Debt]) -> None:
+        """Link births that were stored to the blocked tasks that are to wait for them."""
+        added: dict[str, list[str]] = {}
+        for debt in debts:
+            for birth, join in debt.joins.items():
+                if birth not in debt.refused:
+                    added.setdefault(join, []).append(birth)
+        if added:
+            await self._dependencies.join(added)
 
     async def _whole(self, tasks: Sequence[Task]) -> list[Task]:
         """The tasks that still owe, with their results where the payment ends the record: the

@@ -8,7 +8,7 @@ All is done in batches, whichever way a parent ended; a child or a parent at whi
 is left out, named, and taken up again later (docs/rulings.md, R36).
 """
 
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from random import Random
 from typing import Protocol
 
@@ -19,6 +19,7 @@ from andon.contract.queries import Page
 from andon.contract.store import Store
 from andon.engine.base import Acted
 from andon.engine.faults import ANYTHING, Culprits
+from andon.engine.judging import lacking, unless_void
 from andon.engine.rounds import Rounds
 from andon.engine.telling_ends import PAGE, EndsToTell
 from andon.lifecycle.admission import is_id
@@ -27,13 +28,15 @@ from andon.lifecycle.fan_out import fanned_out_by, has_completed
 from andon.lifecycle.parents import (
     gives_up,
     gives_up_after,
+    goes_by_states,
     once_each,
     spare,
     stands,
     waits_anew,
+    waits_for,
 )
 from andon.model.errors import NotWritable
-from andon.model.task import Task
+from andon.model.task import Added, Task
 from andon.model.words import TERMINAL, State
 
 _MOST_EDGES = 2_000
@@ -98,7 +101,28 @@ class Dependencies:
         definitions = [task.definition for task in tasks]
         await self.link(
             [(d.id, d.dependencies, d.load_dependencies, d.requires) for d in definitions]
+            + [
+                (
+                    task.id,
+                    tuple(t for one in task.status.added for t in one.tasks),
+                    True,
+                    d.requires,
+                )
+                for task, d in zip(tasks, definitions, strict=True)
+                if task.status.added
+            ]
         )
+
+    async def join(self, added: Mapping[str, Sequence[str]]) -> None:
+        """Let blocked tasks, by their ids, wait for what was added to them and is stored by now.
+        That keeps its record until they have ended: a store counts off only what a task names, so
+        the rest has to be there to be looked at."""
+        joins = await self._blocked(list(added))
+        await self.link([(j.id, tuple(added[j.id]), True, j.definition.requires) for j in joins])
+
+    async def verify_each(self, ids: Sequence[str]) -> None:
+        """`verify`, of those that are blocked."""
+        await self.verify(await self._blocked(ids))
 
     def ended(self, task: Task, state: State | None, *, has_dependents: bool) -> None:
         """Take note that a task has ended: tell its dependents, let go of results it has loaded."""
@@ -145,16 +169,25 @@ class Dependencies:
             free = [end.child for end, left in told if satisfies(end) and left <= 0]
             if free:
                 blocked = await self._blocked(list(dict.fromkeys(free)))
-                anew.update((child.id, child) for child in blocked if waits_anew(child))
-                ready = [child for child in blocked if not waits_anew(child)]
-                superseded = await self._of_superseded_runs(ready)
-                await self._move(superseded, Cancel(superseded_run=True))
-                left_behind = {child.id for child in superseded}
-                await self._move([c for c in ready if c.id not in left_behind], Unblock())
+                anew.update((child.id, child) for child in blocked if goes_by_states(child))
+                await self._release([child for child in blocked if not goes_by_states(child)])
             failing = [end for end, left in told if not satisfies(end) and left < 0]
             if failing:
                 await each_alone(self._give_up, failing, self._not_given_up, ANYTHING)
-        await self._move([c for c in anew.values() if await self._is_ready(c)], Unblock())
+        await self._release([c for c in anew.values() if await self._is_ready(c)])
+
+    async def _release(self, ready: Sequence[Task]) -> None:
+        """Unblock those that wait for nothing more, unless they were fanned out by a run that did
+        not complete, or have been added to since they were looked at."""
+        superseded = await self._of_superseded_runs([c for c in ready if not waits_anew(c)])
+        await self._move(superseded, Cancel(superseded_run=True))
+        left_behind = {child.id for child in superseded}
+        by_added: dict[tuple[Added, ...], list[Task]] = {}
+        for child in ready:
+            if child.id not in left_behind:
+                by_added.setdefault(child.status.added, []).append(child)
+        for added, children in by_added.items():
+            await self._move(children, Unblock(added=added))
 
     async def _blocked(self, ids: Sequence[str]) -> list[Task]:
         """The tasks that are blocked, of these."""
@@ -204,17 +237,19 @@ class Dependencies:
         }
 
     async def _is_ready(self, child: Task) -> bool:
-        """Whether as many dependencies of a task that waits anew stand now as it needs. A store
-        counts from the submit on, so this goes by their states; in an order drawn at random, by
-        which many that have not ended are not looked through again and again."""
-        parents = [p for p in child.definition.dependencies if p != child.id]
+        """Whether as many dependencies of a task that waits anew, or for more than at its submit,
+        stand now as it needs. A store counts from the submit on, so this goes by their states; in
+        an order drawn at random, by which many that have not ended are not looked through again
+        and again."""
+        parents = [p for p in waits_for(child) if p != child.id]
         if len(parents) > MAX_BATCH:
             parents = Random(self._store.now()).sample(parents, len(parents))
         any_end = child.definition.requires == "all-resolved"
         most = spare(child.definition) or 0
         for some in in_batches(parents):
-            for state in await self._store.states(some):
-                most -= not stands(state, any_end=any_end)
+            states = dict(zip(some, await self._store.states(some), strict=True))
+            lack = {p: s for p, s in states.items() if not stands(s, any_end=any_end)}
+            most -= len(await lacking(self._store, child, lack) if child.status.added else lack)
             if most < 0:
                 return False
         return True
@@ -256,6 +291,7 @@ class Dependencies:
                 waiting.append((end, child))
         if over:
             await self._store.let_go(over)
+        waiting = await unless_void(self._store, waiting)
         waiting = await self._unless_run_completed(waiting)
         unmet = await self._unmet(waiting) if waiting else set[tuple[str, str]]()
         by_command: dict[Command, dict[str, Task]] = {}
@@ -338,11 +374,9 @@ def _loaded(task: Task) -> list[tuple[str, str]]:
     """The edges by which a task keeps the results of its dependencies. Others hold nothing up once
     they are told, or as soon as the task waits no longer."""
     d = task.definition
-    return (
-        [(parent, d.id) for parent in d.dependencies if parent != d.id]
-        if d.load_dependencies
-        else []
-    )
+    if d.load_dependencies:
+        return [(parent, d.id) for parent in waits_for(task) if parent != d.id]
+    return [(parent, d.id) for one in task.status.added for parent in one.tasks]
 
 
 def satisfies(end: Ended) -> bool:

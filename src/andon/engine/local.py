@@ -32,6 +32,7 @@ from andon.engine.control import MOST_ATTEMPTS, Control
 from andon.engine.debts import Debts
 from andon.engine.dependencies import Dependencies, dependents_of
 from andon.engine.editing import Editing
+from andon.engine.extending import Extending
 from andon.engine.fleet import counts_in, settings_of
 from andon.engine.groups import Groups
 from andon.engine.holding import Holding
@@ -59,6 +60,7 @@ from andon.lifecycle.bounds import check_queue
 from andon.lifecycle.commands import Command
 from andon.lifecycle.constants import SLOW_POLL_S
 from andon.lifecycle.named import OPTION, expanded
+from andon.lifecycle.parents import waits_for
 from andon.lifecycle.policies import check_options
 from andon.lifecycle.waiting import Wait
 from andon.model.audit import AuditRecord
@@ -133,6 +135,7 @@ class LocalEngine:
             self._ended,
             bearing=Bearing(self.book, store.now, max_payload=max_payload),
             owes=self._owes,
+            extend=self._extend,
         )
         self._control = Control(
             store,
@@ -143,6 +146,7 @@ class LocalEngine:
             released=self._dependencies.released,
         )
         self._dependencies.acting_through(self._control)
+        self._extending = Extending(store, self._control)
         self._groups = Groups(store)
         self.registry = Registry(store)
         self._submitting = Submitting(
@@ -337,8 +341,12 @@ class LocalEngine:
         )
 
     async def dependency_results(self, task: Task) -> dict[str, Task | None]:
-        ids = [parent for parent in task.definition.dependencies if parent != task.id]
-        return dict(zip(ids, await self.get(ids), strict=True))
+        ids = [parent for parent in waits_for(task) if parent != task.id]
+        found = dict(zip(ids, await self.get(ids), strict=True))
+        if task.status.added:  # what a run that did not complete added was never there
+            named = frozenset(task.definition.dependencies)
+            found = {i: one for i, one in found.items() if one is not None or i in named}
+        return found
 
     async def cancel(self, ids: Sequence[str], *, force: bool = False) -> list[Acted]:
         acted = await self._control.cancel(ids, force=force, actor=ACTOR.get())
@@ -539,6 +547,9 @@ class LocalEngine:
 
     async def info(self) -> StoreInfo:
         return await self.store.info()
+
+    async def _extend(self, task: Task, command: Command) -> None:
+        await self._extending.extend(task, command)
 
     def _owes(self, task: Task) -> None:
         self._debts.pay_soon(task)

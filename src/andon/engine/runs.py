@@ -1,7 +1,7 @@
 """Runs: claimed, renewed, and resolved by whoever holds them; nobody else changes a thing
 (docs/rulings.md, R3)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
 from typing import NamedTuple
 
@@ -17,6 +17,7 @@ from andon.engine.batching import Batcher
 from andon.engine.bearing import Bearing
 from andon.engine.book import PolicyBook
 from andon.engine.control import MOST_ATTEMPTS, change_of
+from andon.engine.extending import adds_to_joins
 from andon.engine.faults import Culprits
 from andon.engine.telling import Telling, Then, Told
 from andon.engine.writes import new_write_id
@@ -60,10 +61,13 @@ class Runs:
         *,
         bearing: Bearing,
         owes: Callable[[Task], None],
+        extend: Callable[[Task, Command], Awaitable[None]],
     ) -> None:
-        """`ended` is told of every end written, `owes` of every record whose move bore tasks."""
+        """`ended` is told of every end written, `owes` of every record whose move bore tasks;
+        `extend` writes what a report adds to blocked tasks, before the report."""
         self._bearing = bearing
         self._owes = owes
+        self._extend = extend
         self._store = store
         self._book = book
         self._random = random
@@ -157,6 +161,12 @@ class Runs:
     ) -> State | None:
         """Resolve the run in hand; decide again while the run still holds the task."""
         command = await self._with_births(task.id, command, follow_ups)
+        if follow_ups and adds_to_joins(command):
+            run = task.status.run
+            (current,) = await self._store.get([task.id])
+            if current is None or current.state is not State.ACTIVE or current.status.run != run:
+                return await self._repeated(task.id, current, run, command)
+            await self._extend(task, command)
         return await self._report(task, command, new_write_id())
 
     async def _with_births(

@@ -11,9 +11,10 @@ import msgspec
 from msgspec.structs import astuple, replace
 
 from andon.lifecycle.births import check_paid, owed_ids, owes
-from andon.lifecycle.commands import Command, Complete, Edit, Reprioritise, Rerun
+from andon.lifecycle.commands import Command, Complete, Edit, Extend, Reprioritise, Rerun
 from andon.lifecycle.decide import DECIDE, Outcome, cancelled
 from andon.lifecycle.delays import Random
+from andon.lifecycle.joins import extended
 from andon.lifecycle.moves import ENDS_AS_RUN, ONLY_CANCELLED, TARGETS
 from andon.lifecycle.repeats import fingerprint
 from andon.model.errors import InvalidTransition
@@ -160,14 +161,16 @@ def _stop_waiting(new: Status, task: Task, command: Command, outcome: Outcome, n
 
 
 def _edit(new: Status, command: Command, outcome: Outcome, now: int) -> None:
-    """Moves that stay in their state: a cancel request, a new start time, a new priority, word that
-    what was owed is stored."""
+    """Moves that stay in their state: a cancel request, a new start time, a new priority, tasks to
+    wait for as well, word that what was owed is stored."""
     if command.event is Event.REQUEST_CANCEL:
         new.cancel_requested_at = now
     elif command.event is Event.RESCHEDULE:
         new.run_at = outcome.run_at
     elif isinstance(command, Reprioritise):
         new.priority = command.priority
+    elif isinstance(command, Extend):
+        new.added = extended(new.added, command.added)
     elif command.event is _DELIVER:
         new.owed, new.owes = None, ()
 
@@ -390,6 +393,9 @@ def _hint(event: Event, source: State) -> str:
         return "Its record does not decode; it can only be deleted."
     if event is Event.EDIT and source in (State.ACTIVE, _RETRY):
         return "It has begun; cancel it, and submit another."
+    if event is Event.EXTEND:
+        how = "has ended" if source in TERMINAL else "waits for nothing any more"
+        return f"It {how}; give the follow-up no join, or one that is blocked."
     if event is Event.DELETE and source not in TERMINAL:
         return "Cancel it first."
     if source in TERMINAL and event is not Event.RERUN:

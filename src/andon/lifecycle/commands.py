@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
-from andon.model.task import Definition, TaskError
+from andon.model.task import Added, Definition, TaskError
 from andon.model.task import Schedule as ScheduleRecord
 from andon.model.words import Event, Reason, State
 
@@ -24,6 +24,8 @@ class Unblock(Command, frozen=True):
     """Every dependency is satisfied."""
 
     event: ClassVar[Event] = Event.UNBLOCK
+    added: tuple[Added, ...] = ()
+    """What had been added to its dependencies when that was found out."""
 
 
 class Schedule(Command, frozen=True):
@@ -226,6 +228,13 @@ class Edit(Command, frozen=True):
     event: ClassVar[Event] = Event.EDIT
     successor: str  #: its id
     args: bytes  #: JSON
+
+
+class Extend(Command, frozen=True):
+    """Let a blocked task wait for the follow-ups of a run, too."""
+
+    event: ClassVar[Event] = Event.EXTEND
+    added: Added
 
 
 class Deliver(Command, frozen=True):

@@ -13,6 +13,7 @@ from andon.lifecycle import commands as c
 from andon.lifecycle.births import owes
 from andon.lifecycle.delays import Random, retry_delay
 from andon.lifecycle.firing import borne_now, recurred, restarted, resumed, revised
+from andon.lifecycle.joins import why_not_extended
 from andon.lifecycle.parents import waits_for_others
 from andon.lifecycle.schedules import changed_meanwhile, with_parts
 from andon.model.errors import InvalidTransition
@@ -95,6 +96,10 @@ def _startable(now: int, run_at: int | None, opened: Reason) -> Outcome:
 
 
 def _unblock(task: Task, command: c.Unblock, now: int, random: Random) -> Outcome:
+    if task.status.added != command.added:
+        raise InvalidTransition(
+            task.id, command.event, task.state, "It waits for more tasks than when this was asked."
+        )
     return _startable(now, task.status.run_at, Reason.DEPENDENCIES_MET)
 
 
@@ -366,6 +371,13 @@ def _edit(task: Task, command: c.Edit, now: int, random: Random) -> Outcome:
     return Outcome(State.CANCELLED, Reason.EDITED, Reason.EDITED)
 
 
+def _extend(task: Task, command: c.Extend, now: int, random: Random) -> Outcome:
+    why = why_not_extended(task, command.added)
+    if why:
+        raise InvalidTransition(task.id, command.event, task.state, why)
+    return Outcome(State.BLOCKED, task.status.reason)
+
+
 def _deliver(task: Task, command: c.Deliver, now: int, random: Random) -> Outcome:
     status = task.status
     if not owes(status) or command.revision not in (None, status.revision):
@@ -439,6 +451,7 @@ DECIDE: dict[Event, Callable[[Task, Any, int, Random], Outcome]] = {
     Event.REPRIORITISE: _reprioritise,
     Event.ARCHIVE: _archive,
     Event.EDIT: _edit,
+    Event.EXTEND: _extend,
     Event.DELIVER: _deliver,
     Event.RERUN: _rerun,
     Event.DELETE: _delete,

@@ -10,6 +10,7 @@ from graphlib import CycleError, TopologicalSorter
 
 import msgspec
 
+from andon.lifecycle.parents import waits_for
 from andon.model.headers import FLOW_HEADER
 from andon.model.task import Task, TaskError
 from andon.model.words import OVER, TERMINAL, Reason, State
@@ -58,7 +59,7 @@ class FlowMember(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             version=d.version,
             queue=d.queue,
             state=status.state,
-            dependencies=d.dependencies,
+            dependencies=waits_for(task),
             reason=status.reason,
             progress=status.progress if cell is None else cell.progress,
             error=None if status.state is State.COMPLETED else status.last_error,

@@ -156,6 +156,7 @@ MOVES: tuple[Move, ...] = (
     Move(E.REPRIORITISE, S.ACTIVE, S.ACTIVE, "for the next run"),
     *_rows(E.ARCHIVE, in_order(WAITING), S.FAILED),
     *_rows(E.EDIT, [S.BLOCKED, S.SCHEDULED, S.PENDING], (S.CANCELLED, "no run has begun")),
+    *_rows(E.EXTEND, [S.BLOCKED], (S.BLOCKED, "a run that it waits for adds tasks")),
     # One row for each state in which a record can owe tasks.
     *(Move(E.DELIVER, state, state, "what it owes is stored") for state in BEARERS),
     *_rows(
@@ -265,6 +266,7 @@ FIELDS_ON_EVENT: dict[Event, frozenset[str]] = {
     E.COMPLETE: frozenset({"owes"}),
     E.RECUR: frozenset({"schedule", "owes"}),
     **{event: frozenset({"schedule"}) for event in (E.PAUSE, E.RESUME, E.REVISE)},
+    E.EXTEND: frozenset({"added"}),
     E.DELIVER: frozenset({"owed", "owes"}),
     E.RERUN: frozenset({"rerun_by_hand", "deadline", "expires_at", "run_at"}),
     E.UNREACH: frozenset({"last_error"}),

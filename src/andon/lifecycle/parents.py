@@ -57,6 +57,22 @@ def waits_anew(task: Task) -> bool:
     return task.state is State.BLOCKED and task.status.rerun_by_hand
 
 
+def goes_by_states(task: Task) -> bool:
+    """Whether a blocked task is free by how what it waits for stands, and not by the count that a
+    store keeps from its submit on: it waits anew, or for more than it was submitted with."""
+    return waits_anew(task) or (task.state is State.BLOCKED and bool(task.status.added))
+
+
+def waits_for(task: Task) -> tuple[str, ...]:
+    """All that a task waits for: the dependencies that it was submitted with, and what was added to
+    them since (`lifecycle.joins`)."""
+    added = task.status.added
+    if not added:
+        return task.definition.dependencies
+    more = (task_id for one in added for task_id in one.tasks)
+    return tuple(dict.fromkeys((*task.definition.dependencies, *more)))
+
+
 def stands(state: State | None, *, any_end: bool) -> bool:
     """Whether a dependency in this state is what its dependent waits for; None: it does not
     exist."""

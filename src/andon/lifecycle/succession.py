@@ -11,6 +11,7 @@ from hashlib import blake2b
 from msgspec.structs import replace
 
 from andon.lifecycle.admission import admit
+from andon.lifecycle.parents import waits_for
 from andon.lifecycle.unique import derived_key
 from andon.model.errors import InvalidSubmission
 from andon.model.task import Definition, Task
@@ -23,7 +24,7 @@ def parents_of_successor(task: Task) -> tuple[str, ...]:
     d = task.definition
     edits = [event for event in task.status.events if event.event is Event.EDIT]
     was_blocked = bool(edits) and edits[-1].source is State.BLOCKED
-    return d.dependencies if was_blocked or d.load_dependencies else ()
+    return waits_for(task) if was_blocked or d.load_dependencies else ()
 
 
 def successor_of(task: Task, parents: tuple[str, ...], now: int, write_id: str) -> Task:

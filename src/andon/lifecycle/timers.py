@@ -38,7 +38,9 @@ def next_timer(task: Task) -> int | None:
     if state in TERMINAL:
         return _owes_since(status) + DEBT_MS if owes(status) else _gone_at(task)
     if state is State.BLOCKED:
-        return _least(deadline, status.created_at + VERIFY_FIRST_MS)
+        # What is added to has long been verified as it was: it is not due at once.
+        since = _blocked_since(task) if status.added else status.created_at
+        return _least(deadline, since + VERIFY_FIRST_MS)
     if state is State.SCHEDULED or state is State.RETRY:
         return _least(deadline, status.run_at)
     if state is State.RECURRING:

@@ -16,6 +16,10 @@ FLOW_TAG = "andon-flow"
 RUN_HEADER = "andon-run"
 """Header of the tasks that a run fans out: `TASK/RUN`, by their ids (`andon.lifecycle.fan_out`)."""
 
+BEFORE_HEADER = "andon-before"
+"""Header of a follow-up that a blocked task, the one with this id, is to wait for
+(`andon.lifecycle.joins`)."""
+
 OF_THE_CALL = frozenset(
     {"traceparent", "tracestate", "baggage", "andon-dependencies", SIGNATURE_HEADER}
 )

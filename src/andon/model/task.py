@@ -158,6 +158,15 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     paused_at: int | None = None  #: since when it is paused, ms UTC
 
 
+class Added(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What one run added to what a task waits for (`lifecycle.joins`)."""
+
+    bearer: str  #: id of the run's task, for which the task waits, too
+    run: str  #: id of the run; if it did not complete, this counts for nothing
+    fence: int  #: of the run: a later one of its task adds in place of this
+    tasks: tuple[str, ...]  #: ids of its follow-ups, which may not be stored yet
+
+
 class Status(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     """Where a task stands. Built by `andon.lifecycle`, replaced whole by every move."""
 
@@ -195,6 +204,8 @@ class Status(msgspec.Struct, kw_only=True, omit_defaults=True, gc=False):
     owes: tuple[Definition, ...] = ()
     """Tasks that the last move bore, until they are stored (docs/rulings.md, R38)."""
     schedule: Schedule | None = None  #: only schedules have one, and keep it after their end
+    added: tuple[Added, ...] = ()
+    """What it waits for beside the dependencies that it was submitted with."""
     extra: dict[str, msgspec.Raw] = {}  #: fields of newer writers, kept as they are
 
 

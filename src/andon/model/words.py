@@ -89,6 +89,7 @@ class Event(Word):
     REPRIORITISE = "reprioritise"  #: it gets another priority
     ARCHIVE = "archive"  #: what waits is made a dead letter by hand
     EDIT = "edit"  #: it is cancelled for a successor with other arguments
+    EXTEND = "extend"  #: it waits for more tasks, which a run adds
     DELIVER = "deliver"  #: the tasks that it owes are stored
     RERUN = "rerun"  #: what has ended runs again
     DELETE = "delete"  #: its record goes

@@ -47,7 +47,7 @@ class _FollowUp:
     def __init__(self, submission: Submission) -> None:
         self._submission = submission
 
-    def follow(self) -> tuple[Submission, str]:
+    def follow(self, before: str = "", group: str | None = None) -> tuple[Submission, str]:
         return self._submission, self._submission.id
 
 

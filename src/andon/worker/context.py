@@ -11,11 +11,12 @@ import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypeVar, runtime_checkable
 
 import msgspec
 
 from andon.engine.base import Submission
+from andon.lifecycle.admission import check_id
 from andon.lifecycle.births import check_follow_ups
 from andon.model.errors import ConfigurationError, LeaseLost
 from andon.model.task import Task, TaskError
@@ -87,6 +88,23 @@ class ArtifactWriter(Protocol):
         ...
 
 
+@runtime_checkable
+class HasId(Protocol):
+    """A handle or a draft.
+
+    Example:
+        first = await charge.submit(7, 990)  # a handle is one, a draft another
+        second = charge.draft(8, 990)
+        then = report.options(depends_on=[first, second]).draft()
+        await app.submit_many([second, then])
+    """
+
+    @property
+    def id(self) -> str:
+        """The task's id."""
+        ...
+
+
 class FollowUp(Protocol[H_co]):
     """A task that a run may bear (`Context.follow_up`): every `Draft` is one.
 
@@ -95,8 +113,10 @@ class FollowUp(Protocol[H_co]):
         assert submission.id == handle.id  # nothing is submitted yet
     """
 
-    def follow(self) -> tuple[Submission, H_co]:
-        """What is submitted with the run, as it is sent, and the handle on it."""
+    def follow(self, before: str = "", group: str | None = None) -> tuple[Submission, H_co]:
+        """What is submitted with the run, as it is sent, and the handle on it. `before` is the id
+        of a blocked task that is to wait for it; then it is of this group, if of none of its own.
+        """
         ...
 
 
@@ -312,7 +332,7 @@ class Context:
         """
         raise Snooze(seconds)
 
-    def follow_up(self, *drafts: "FollowUp[H]") -> list[H]:
+    def follow_up(self, *drafts: "FollowUp[H]", before: "HasId | str | None" = None) -> list[H]:
         """Submit tasks with the end of this run: they exist if and only if it completes.
 
         They are written with its result, so that no crash comes between the two: a run that fails,
@@ -323,6 +343,12 @@ class Context:
         A unique key that is held, or an id that is taken, does not undo the run: the task's event
         `deliver` says what was refused. Raises `InvalidSubmission` for too many or too much
         (docs/rulings.md, R38).
+
+        `before`, a task or its id, is one that waits for this run's task, the closing task of a
+        flow for instance: it is to wait for these follow-ups, too. They join the group of this
+        run's task, unless they have one. A task that is blocked no more, does not wait for this
+        one, has `needs`, or would wait for more than 10,000 is refused with the end of the run,
+        which fails then (docs/flows.md).
 
         Example:
             from andon import Context
@@ -335,7 +361,13 @@ class Context:
             handle = await place.submit(7)
             assert await handle.result(timeout=60) == 7
         """
-        taken = [draft.follow() for draft in drafts]
+        if before is None:
+            taken = [draft.follow() for draft in drafts]
+        else:
+            join = before if isinstance(before, str) else before.id
+            check_id(join)
+            group = self.task.definition.group
+            taken = [draft.follow(join, group) for draft in drafts]
         follow_ups = (*self.follow_ups, *(submission for submission, _ in taken))
         check_follow_ups([len(one.args) for one in follow_ups])
         self.follow_ups = follow_ups

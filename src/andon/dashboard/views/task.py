@@ -15,6 +15,7 @@ from andon.lifecycle.births import owed_ids
 from andon.lifecycle.discarded import NAMELESS
 from andon.lifecycle.explaining import not_retried
 from andon.lifecycle.moves import sources
+from andon.lifecycle.parents import waits_for
 from andon.lifecycle.profiles import Profile
 from andon.lifecycle.rendering import history_as, state_name
 from andon.lifecycle.tracebacks import folded
@@ -129,6 +130,7 @@ def view_of(
     """A task as it is shown."""
     d, s, policy, cell = task.definition, task.status, task.policy, task.cell
     native = profile.name == "native"
+    waited_for = waits_for(task)
     return TaskView(
         id=task.id,
         name=line_of(d.name, 200),
@@ -160,9 +162,9 @@ def view_of(
         group=d.group or "",
         depends_on=[
             edge_of(task_id, parent)
-            for task_id, parent in zip(d.dependencies[:MOST_EDGES], parents, strict=False)
+            for task_id, parent in zip(waited_for[:MOST_EDGES], parents, strict=False)
         ],
-        more_depends_on=max(0, len(d.dependencies) - MOST_EDGES),
+        more_depends_on=max(0, len(waited_for) - MOST_EDGES),
         needs="" if d.needs is None else f"{d.needs:,} of {len(d.dependencies):,}",
         needed_by=None if children is None else list(children),
         predecessor=d.predecessor,

@@ -15,6 +15,7 @@ from andon.lifecycle.faces.fields import (
     maybe_iso,
     progress_of,
 )
+from andon.lifecycle.parents import waits_for
 from andon.model.task import Run, Task
 
 
@@ -33,7 +34,7 @@ def record(task: Task, state: str, history: list[Fields]) -> Fields:
         **bytes_of("payload_base64", d.args, args),
         "policy": msgspec.to_builtins(task.policy),
         "scopes": list(d.scopes),
-        "dependencies": list(d.dependencies),
+        "dependencies": list(waits_for(task)),
         "requires": d.requires,
         "load_dependencies": d.load_dependencies,
         "unique_key": d.unique_key,
