@@ -1,5 +1,7 @@
 """What may be added to a task that waits, and what an addition means (`lifecycle.joins`)."""
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -14,7 +16,7 @@ from andon.model.words import State
 from .examples import CHILD, ERROR, NOW, after, claimed, submitted
 
 
-def join(**fields: object) -> Task:
+def join(**fields: Any) -> Task:
     """A task that waits for `p` and `q`."""
     return submitted(dependencies=("p", "q"), **fields)
 
