@@ -396,7 +396,7 @@ def measure(kind: str, sizes: Sizes) -> list[Figures]:
 
 def report(kind: str, sizes: Sizes, rounds: list[Figures]) -> list[str]:
     """Each figure beside its bar."""
-    lines = [f"{kind}, {sizes}", ""]
+    lines = [f"{kind}, load {os.getloadavg()[0]:.1f}, {sizes}", ""]
     for name, bar in BARS.items():
         values = [figures[name] for figures in rounds]
         middle = statistics.median(values)
