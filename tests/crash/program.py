@@ -44,7 +44,7 @@ class Borne:
     def __init__(self, task_id: str) -> None:
         self._id = task_id
 
-    def follow(self) -> tuple[Submission, str]:
+    def follow(self, before: str = "", group: str | None = None) -> tuple[Submission, str]:
         return Submission(id=self._id, name="step", options=OPTIONS), self._id
 
 
