@@ -89,23 +89,6 @@ async def looking(
         await engine.close()
 
 
-def make_app(url: str, **options: Any) -> Andon:
-    """An application with a handler of each kind."""
-    app = Andon(url, **options)
-
-    @app.task(name="shop.charge", queue="billing", max_retries=0)
-    async def charge(order: int, card_token: str = "tok-4242") -> dict[str, int]:
-        if order < 0:
-            raise ValueError(f"Order {-order} not found in ledger 'L{-order}'")
-        return {"paid": order}
-
-    @app.task(name="shop.remind", queue="mail")
-    async def remind(to: str) -> str:
-        return f"sent to {to}"
-
-    return app
-
-
 def charges(*orders: int) -> list[Submission]:
     """Orders to charge; those below zero fail."""
     return [

@@ -2,6 +2,7 @@
 
 import pytest
 from service.kit import serving
+from tests.dashboard.kit import make_app
 
 from andon import Andon
 from andon.contract.requests import ClaimRequest
@@ -9,7 +10,7 @@ from andon.engine.base import Submission
 from andon.model.errors import TaskFailed
 from andon.service.trust.registry import Registry
 
-from .kit import Seen, charges, ended, looking, mails, make_app
+from .kit import Seen, charges, ended, looking, mails
 
 
 async def states(app: Andon, *ids: str) -> list[str]:

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from servers.hurt import Hurtable
 from service.kit import serving
+from tests.dashboard.kit import make_app
 
 from andon.dashboard.patience import EVERY, until_next
 from andon.model.errors import StoreUnavailable
 
-from .kit import looking, mails, make_app
+from .kit import looking, mails
 
 _AWAY = "The store does not answer"
 

@@ -1,11 +1,12 @@
 """What the pages show, and how keys lead from one to the other."""
 
 import pytest
+from tests.dashboard.kit import make_app
 
 from andon import Andon
 from andon.engine.base import Submission
 
-from .kit import charges, ended, looking, mails, make_app
+from .kit import charges, ended, looking, mails
 
 
 async def filled(app: Andon) -> None:
