@@ -6,9 +6,7 @@ definition is read. This is part of the migration's transaction.
 
 from typing import Any
 
-from andon.lifecycle.indexes import lists_of
-from andon.model.words import State
-from andon.stores.kit.codec import Undecodable, decode_definition
+from andon.stores.kit.listing import lists_of_rows
 
 _PAGE = 2_000
 
@@ -26,12 +24,6 @@ async def enter_lists(db: Any) -> None:
     """Enter every record in the lists that it stands in."""
     last = 0
     while rows := await db.fetch(_DEFINITIONS, last, _PAGE):
-        entered: list[tuple[str, int]] = []
-        for seq, state, body in rows:
-            last = seq
-            try:
-                definition = decode_definition(body)
-            except Undecodable:
-                continue  # set aside by whoever meets it, and in no list
-            entered += [(name, seq) for name in lists_of(definition, State(state))]
+        entered = lists_of_rows(rows)
+        last = rows[-1][0]
         await db.execute(_ENTER, [name for name, _ in entered], [seq for _, seq in entered])
