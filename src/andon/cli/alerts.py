@@ -29,7 +29,7 @@ COMMANDS = {
     "add": Entry("andon.cli.alert_making:add", "Make a rule."),
     "edit": Entry("andon.cli.alert_making:edit", "Change what is given of a rule."),
     "remove": Entry("andon.cli.alerts:remove", "Forget rules, or targets."),
-    "targets": Entry("andon.cli.alerts:list_targets", "List whom alerts are told to."),
+    "targets": Entry("andon.cli.alerts:list_targets", "List the targets that alerts are sent to."),
     "target": Entry("andon.cli.alert_making:target", "Make or change a target."),
     "test": Entry("andon.cli.alerts:test", "Tell a target that this is a test."),
     "apply": Entry("andon.cli.alert_making:apply", "Have rules and targets be what a file says."),
@@ -55,7 +55,7 @@ def alerts_of(engine: "Engine") -> "AlertKeeper":
 
 
 @click.command("list")
-@click.option("--now", is_flag=True, help="As a look would find them now; nothing is told.")
+@click.option("--now", is_flag=True, help="Evaluate the rules now; send nothing.")
 @common
 async def list_rules(session: Session, *, now: bool) -> None:
     """List alert rules and how they stand.
@@ -154,7 +154,7 @@ def _subject(session: Session, subject: Any, now: int) -> str:
 @click.command("targets")
 @common
 async def list_targets(session: Session) -> None:
-    """List whom alerts are told to."""
+    """List the targets that alerts are sent to."""
     async with session.engine() as engine:
         shown = await alerts_of(engine).shown()
     out = session.out

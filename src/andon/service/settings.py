@@ -40,7 +40,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     shutdown_grace: float = 10.0  #: for requests in hand at a stop
     timekeeper: bool = True  #: fire timers in this process
     board: bool = True  #: show the board at /
-    alert_commands: bool = False  #: run the programs that alerts are told to
+    alert_commands: bool = False  #: run the programs that are targets of alerts
     require_token: bool = False  #: ask for a token on loopback too, behind a proxy for example
     certificate: str | None = None  #: PEM file; with it the service speaks TLS
     private_key: str | None = None  #: PEM file; default: in the certificate's file

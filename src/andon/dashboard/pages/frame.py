@@ -42,7 +42,8 @@ class Place(msgspec.Struct, frozen=True):
     visitor: "Visitor"
     has_tokens: bool = False  #: whether there are tokens to show: those of a service
     form_token: str = ""
-    """For forms of a page that are not its one form; empty where what is drawn is for everybody."""
+    """Token against forged requests, for forms of this visitor; empty in a live fragment, which all
+    viewers share."""
 
     def to(self, path: str, **query: object) -> str:
         """A link within the board. What of the query is None or empty is left out."""

@@ -145,7 +145,7 @@ def _choice(form: ScheduleForm, field: str, label: str, among: dict[str, str]) -
 
 
 def _fault(form: ScheduleForm, field: str) -> dict[str, str]:
-    """What marks the field at fault, and where what is wrong with it is told."""
+    """Attributes that mark a field as invalid and name the element with its error message."""
     return {"aria-invalid": "true", "aria-describedby": "wrong"} if form.field == field else {}
 
 

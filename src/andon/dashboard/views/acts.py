@@ -25,7 +25,7 @@ class ManyAct(msgspec.Struct, frozen=True):
 
     label: str
     scope: str  #: to which the name of their queue is added
-    what: str  #: what it does, for who is asked whether it is to be done
+    what: str  #: what it does, shown where the act is to be confirmed
     fits: frozenset[State]
     """The states in which it does something. Schedules have a page, and acts, of their own."""
 
