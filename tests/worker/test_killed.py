@@ -33,14 +33,20 @@ def sleeper() -> subprocess.Popen[bytes]:
     )
 
 
-def guardian_of(pid: int) -> psutil.Process:
+def guardians_of(pid: int) -> list[psutil.Process]:
     found: list[psutil.Process] = []
     for child in psutil.Process(pid).children():
         with contextlib.suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
             if guardian.__file__ in child.cmdline():
                 found.append(child)
-    assert len(found) == 1
-    return found[0]
+    return found
+
+
+async def guardian_of(pid: int) -> psutil.Process:
+    """The one guardian of a worker. Linux shows the arguments of a process only some time after the
+    worker was told that it has begun."""
+    await until(lambda: len(guardians_of(pid)) == 1)
+    return guardians_of(pid)[0]
 
 
 @pytest.mark.parametrize("kind", ["command", "child"])
@@ -53,7 +59,7 @@ async def test_a_run_and_what_it_started_die_with_a_worker_that_is_killed(
     worker = WorkerProcess("worker.killed_app:app", url, tmp_path, id="w", queue="default")
     try:
         run, child = map(int, (await written(tmp_path / kind)).split())
-        watching = guardian_of(worker.pid).pid
+        watching = (await guardian_of(worker.pid)).pid
         assert is_alive(run)
         assert is_alive(child)
     finally:
@@ -188,7 +194,7 @@ async def test_a_worker_that_stops_leaves_no_guardian(kit: Kit, caplog: pytest.L
     kit.add(None, name="echo", kind="command", argv=("cat",))
     worker = await kit.start()
     await kit.run("echo", args=b"[5]")
-    watching = guardian_of(os.getpid())
+    watching = await guardian_of(os.getpid())
     await worker.stop()
     assert not is_alive(watching.pid)
 
