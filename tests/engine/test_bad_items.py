@@ -12,7 +12,8 @@ from servers import on_clock
 
 from andon.contract.store import Store
 from andon.engine import control, definitions, runs, submitting, timekeeper
-from andon.engine.copying import Ledger, copy
+from andon.engine.copy_ledger import Ledger
+from andon.engine.copying import copy
 from andon.lifecycle.apply import apply
 from andon.lifecycle.commands import Cancel, Complete, Fail, Reschedule, Snooze
 from andon.model.errors import InvalidSubmission, NotWritable

@@ -18,7 +18,8 @@ from andon.contract.requests import Change, Snapshot
 from andon.contract.store import Store
 from andon.engine.base import Submission
 from andon.engine.control import change_of
-from andon.engine.copying import Ledger, Tally, copy, refuse_workers
+from andon.engine.copy_ledger import Ledger, Tally
+from andon.engine.copying import copy, refuse_workers
 from andon.engine.debts import Debts
 from andon.engine.groups import note_of
 from andon.engine.schedule_requests import ScheduleRequest

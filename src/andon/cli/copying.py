@@ -17,7 +17,7 @@ from andon.model.wording import plural, span
 
 if TYPE_CHECKING:
     from andon.contract.store import Store
-    from andon.engine.copying import Ledger, Tally
+    from andon.engine.copy_ledger import Ledger, Tally
 
 _LINE_EVERY_S = 5.0
 """How often a pipe is told how far the copy is."""

@@ -20,7 +20,7 @@ from andon.lifecycle.flows import FlowMember, FlowNode, FlowProgress
 from andon.model.groups import GroupRecord
 from andon.model.words import State
 from andon.worker.calls import ANY_CALL
-from andon.worker.context import HasId
+from andon.worker.follow_ups import HasId
 
 if TYPE_CHECKING:
     from andon.client.store_access import StoreAccess

@@ -9,7 +9,7 @@ from andon.client.drafts import Draft
 from andon.client.flow_arguments import Result
 from andon.engine.base import Submission
 from andon.model.errors import InvalidSubmission
-from andon.worker.context import HasId
+from andon.worker.follow_ups import HasId
 
 if TYPE_CHECKING:
     from andon.worker.calls import Call

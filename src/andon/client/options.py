@@ -14,7 +14,7 @@ import msgspec
 from andon.lifecycle.admission import LATEST_MS, PRIORITY_NAMES
 from andon.model.errors import InvalidSubmission
 from andon.model.policy import Backoff, PlainOptions, PolicyOptions
-from andon.worker.context import HasId
+from andon.worker.follow_ups import HasId
 
 Moment = datetime | int
 """A point in time: an aware datetime, or whole milliseconds since 1970 UTC."""

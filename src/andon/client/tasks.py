@@ -12,7 +12,7 @@ from andon.engine.filtering import Filters
 from andon.lifecycle.commands import Archive, Delete, Rerun
 from andon.lifecycle.profiles import profile
 from andon.worker.calls import ANY_CALL
-from andon.worker.context import HasId
+from andon.worker.follow_ups import HasId
 
 if TYPE_CHECKING:
     from andon.client.store_access import StoreAccess

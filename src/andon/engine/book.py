@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from andon.contract.store import Store
+from andon.contract.topics import CONFIG_TOPIC
 from andon.engine.base import Submission
 from andon.lifecycle.named import OPTION, read
 from andon.lifecycle.policies import check_retry_policy, resolve
 from andon.lifecycle.profiles import Profile
 from andon.lifecycle.profiles import profile as profile_named
 from andon.lifecycle.routing import queue_of_type
-from andon.model.errors import InvalidSubmission
+from andon.model.errors import AndonError, InvalidSubmission
 from andon.model.fleet import QueueConfig, TypeInfo
 from andon.model.headers import SIGNATURE_HEADER
 from andon.model.policy import Policy, PolicyOptions
@@ -26,6 +27,9 @@ from andon.model.words import DEFAULT_QUEUE
 log = logging.getLogger("andon.engine")
 
 _MOST_CACHED = 2_000
+
+_PAUSE_S = 1.0
+"""Before the configuration is looked at again when that has failed."""
 
 
 class PolicyBook:
@@ -64,6 +68,22 @@ class PolicyBook:
         if found != (self._queues, self._published, self._store_layer, self.named):
             self._queues, self._published, self._store_layer, self.named = found
             self._cache.clear()
+
+    async def follow(self, poll_s: float) -> None:
+        """Read it anew whenever a hint or the slow poll says so. Whatever one look met, the next
+        one comes; until then what was read last serves."""
+        with self._store.listen([CONFIG_TOPIC]) as hints:
+            while True:
+                try:
+                    await hints.wait(poll_s)
+                    await self.refresh()
+                    continue
+                except AndonError as error:
+                    log.warning("The configuration waits for the store: %s", error)
+                except Exception as error:
+                    log.error("The configuration could not be read.", exc_info=error)
+                await asyncio.sleep(_PAUSE_S)
+                hints.notify()
 
     def _retention(self, stored: bytes | None) -> dict[str, Any]:
         """The store's default retention as a layer. What is no such setting is named and left out:

@@ -15,11 +15,8 @@ tokens, tokens of rate limits, and who is alive.
 
 import asyncio
 import logging
-import secrets
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
-
-import msgspec
 
 from andon.contract.edges import Edge, Link
 from andon.contract.isolation import each_alone, why_of
@@ -29,19 +26,18 @@ from andon.contract.queries import Query
 from andon.contract.requests import Snapshot
 from andon.contract.store import Store
 from andon.engine.all_notes import all_notes
+from andon.engine.copy_ledger import Ledger, Tally, note
+from andon.engine.copy_mark import begin_copy, end_copy
 from andon.engine.dependencies import satisfies
 from andon.engine.faults import ANYTHING
 from andon.lifecycle.firing import paused
 from andon.model.errors import AndonError, ConfigurationError
-from andon.model.fleet import QueueConfig, StoreInfo
-from andon.model.settings import COPY_SETTING, MOVING, MOVING_LAST
+from andon.model.fleet import QueueConfig
+from andon.model.settings import MOVING, MOVING_LAST
 from andon.model.task import Task
 from andon.model.words import State
 
 log = logging.getLogger("andon.engine")
-
-MOST_NAMED = 20
-"""How many ids the ledger names of each kind; the others are counted."""
 
 _MOST_BYTES = 4 * 1024 * 1024  # of arguments and results in one call, as for any batch
 _MOST_MOVES = 5_000  # in one call: 5,000 are some 0.1 s in which the target's others wait
@@ -52,62 +48,9 @@ Tell = Callable[[int, int], object]
 """Told how many tasks are done, of how many."""
 
 
-class Mark(msgspec.Struct, frozen=True, kw_only=True):
-    """Which copy fills a store, so that its repeat is told from one into a store in use."""
-
-    source: str
-    nonce: str
-    began: int  #: ms UTC by the target's clock
-    ended: int | None = None  #: when every task had arrived
-
-
 async def where(store: Store) -> str:
     """What a store is called in messages: its place, without what its URL may say besides."""
     return (await store.info()).location
-
-
-class Tally(msgspec.Struct):
-    """What became of things of one kind."""
-
-    read: int = 0
-    written: int = 0
-    there: int = 0  #: in the target already, and the same
-    differing: int = 0  #: in the target already, and not the same: left as it is there
-    failed: int = 0  #: could not be read or written
-
-    @property
-    def balanced(self) -> bool:
-        """Whether everything read is accounted for."""
-        return self.read == self.written + self.there + self.differing + self.failed
-
-
-class Ledger(msgspec.Struct):
-    """What a copy read, and what became of it."""
-
-    tasks: dict[str, Tally] = msgspec.field(default_factory=dict[str, Tally])  #: by state
-    beside: dict[str, Tally] = msgspec.field(
-        default_factory=lambda: {name: Tally() for name in ("queues", "types", "settings", "notes")}
-    )
-    differing: list[str] = msgspec.field(default_factory=list[str])
-    """Names of what differs, the first few: task ids, and what stands beside the tasks."""
-    failed: list[str] = msgspec.field(default_factory=list[str])
-    """Ids of tasks that could not be read or written, the first few; the log says why."""
-    unreadable: list[str] = msgspec.field(default_factory=list[str])
-    """Ids of tasks in state unknown (docs/rulings.md, R28), the first few: read, but not copied."""
-    miscounted: list[str] = msgspec.field(default_factory=list[str])
-    """Where the stores' own counts do not agree with this ledger, a sentence each."""
-    paused: list[str] = msgspec.field(default_factory=list[str])
-    """Names of schedules that are copied paused, the first few."""
-    clock_ahead_ms: int = 0  #: by how much the target's clock is ahead; all times are kept
-
-    @property
-    def balanced(self) -> bool:
-        """Whether all that was read is in the target, the same, and both stores count so."""
-        tallies = [*self.tasks.values(), *self.beside.values()]
-        complete = all(
-            tally.balanced and not tally.differing and not tally.failed for tally in tallies
-        )
-        return complete and not self.miscounted
 
 
 async def refuse_workers(store: Store) -> None:
@@ -133,65 +76,11 @@ async def copy(
     Nobody should work on either store meanwhile (see `refuse_workers`). Raises
     `ConfigurationError` for a target that cannot be meant, and the stores' own errors.
     """
-    mark = await _begin(source, target, merge=merge)
-    copying = _Copying(source, target, tell)
-    ledger = await copying.run()
+    mark = await begin_copy(source, target, merge=merge)
+    ledger = await _Copying(source, target, tell).run()
     if ledger.balanced:
-        ended = msgspec.structs.replace(mark, ended=target.now())
-        await target.put_setting(COPY_SETTING, _encode(ended), expect=_encode(mark))
+        await end_copy(target, mark)
     return ledger
-
-
-# --- which copy this is ---
-
-_encode = msgspec.json.encode
-
-
-async def _begin(source: Store, target: Store, *, merge: bool) -> Mark:
-    """The mark of this copy, in the target; that of the one which is resumed, if it was there."""
-    info = await source.info()
-    name = _name_of(info)
-    if source is target or (name == _name_of(await target.info()) and not info.in_memory):
-        raise _same_store(name)
-    held = await target.setting(COPY_SETTING)
-    mark = msgspec.json.decode(held, type=Mark) if held else None
-    if mark is None or mark.source != name or mark.ended is not None:
-        if not merge:
-            await _refuse_inhabited(target, name, again=mark is not None and mark.source == name)
-        mark = Mark(source=name, nonce=secrets.token_hex(8), began=target.now())
-        if not await target.put_setting(COPY_SETTING, _encode(mark), expect=held):
-            raise ConfigurationError("Another copy into the same store has just begun. Try again.")
-    if await source.setting(COPY_SETTING) == _encode(mark):  # one store under two names
-        await target.put_setting(COPY_SETTING, held or b"", expect=_encode(mark))
-        raise _same_store(name)
-    return mark
-
-
-def _name_of(info: StoreInfo) -> str:
-    return f"{info.kind} {info.location}"
-
-
-def _same_store(name: str) -> ConfigurationError:
-    return ConfigurationError(f"Both URLs name one store, {name}. Name another to copy into.")
-
-
-async def _refuse_inhabited(target: Store, source: str, *, again: bool) -> None:
-    info = await target.info()
-    if not info.entries:
-        return
-    if again:
-        raise ConfigurationError(
-            f"{info.location} was filled from {source} before, to the end. A task that ended there "
-            "and was deleted since would come back and run again; if nothing has worked on it "
-            "since, repeat with --merge."
-        )
-    raise ConfigurationError(
-        f"{info.location} holds {info.entries:,} tasks of its own. Name an empty store, or add "
-        "--merge to copy beside them: what is there already is left as it is."
-    )
-
-
-# --- the copying itself ---
 
 
 class _Copying:
@@ -236,11 +125,11 @@ class _Copying:
             self._tally(task).read += 1
             self._read[_line(task)] += 1
             if task.state is State.UNKNOWN:
-                _name(self._ledger.unreadable, task.id)
+                note(self._ledger.unreadable, task.id)
             else:
                 readable.append(task)
             if task.state is State.RECURRING:
-                _name(self._ledger.paused, task.id)
+                note(self._ledger.paused, task.id)
         there = await self._target.get([task.id for task in readable])
         for task, found in zip(readable, there, strict=True):
             if found is not None:
@@ -275,7 +164,7 @@ class _Copying:
 
     def _fail(self, task: Task, why: object) -> None:
         self._tally(task).failed += 1
-        _name(self._ledger.failed, task.id)
+        note(self._ledger.failed, task.id)
         log.error("Task %s cannot be copied: %s", task.id, why)
 
     async def _read_alone(self, task: Task, satisfied: tuple[str, ...] | str) -> Snapshot | None:
@@ -352,7 +241,7 @@ class _Copying:
             self._tally(task).there += 1
         else:
             self._tally(task).differing += 1
-            _name(self._ledger.differing, task.id)
+            note(self._ledger.differing, task.id)
 
     def _tally(self, task: Task) -> Tally:
         return self._ledger.tasks.setdefault(task.state.value, Tally())
@@ -373,7 +262,7 @@ class _Copying:
             if not await self._target.put_queue(queue, expect=plain):
                 tally.written -= 1  # somebody configured it just now
                 tally.differing += 1
-                _name(self._ledger.differing, queue.name)
+                note(self._ledger.differing, queue.name)
         types = {(info.name, info.version): info for info in await self._target.types()}
         for info in await self._source.types():
             here = types.get((info.name, info.version))
@@ -413,7 +302,7 @@ class _Copying:
             tally.there += 1
         else:
             tally.differing += 1
-            _name(self._ledger.differing, name)
+            note(self._ledger.differing, name)
         return here is None
 
     # --- what the stores themselves count ---
@@ -449,11 +338,6 @@ async def _counts(store: Store) -> Counter[tuple[str, str]]:
         for state, count in stats.counts.items():
             counts[stats.queue, state] = count
     return counts
-
-
-def _name(names: list[str], name: str) -> None:
-    if len(names) < MOST_NAMED:
-        names.append(name)
 
 
 def _chunks(tasks: Iterable[Task]) -> Iterator[list[Task]]:

@@ -1,7 +1,7 @@
 """The engine in this process, over any store.
 
-Put together from its parts: `submitting`, `runs`, `control`, `dependencies`, `watching`, the
-`timekeeper` and the `book` of policies. It adds nothing of its own but following configuration.
+It is put together from parts, one for each thing that it does, and adds only opening and closing
+them. What reads and nothing else is in `reads`.
 """
 
 import asyncio
@@ -10,15 +10,11 @@ import random as random_module
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from andon.artifacts.base import ArtifactEntries
 from andon.contract.limits import MAX_PAYLOAD
 from andon.contract.outcomes import Changed, Verdict
-from andon.contract.queries import EventPage, History, Page, Query
 from andon.contract.requests import ClaimRequest, Renewal
 from andon.contract.store import ParksClaims, Store
-from andon.contract.topics import CONFIG_TOPIC, Listener
 from andon.engine.actor import ACTOR
 from andon.engine.alert_looks import AlertLooks
 from andon.engine.alerts import Alerts
@@ -28,24 +24,17 @@ from andon.engine.base import Acted, Joinable, Submission, Submitted
 from andon.engine.bearing import Bearing
 from andon.engine.book import PolicyBook
 from andon.engine.codes import CodeBook
-from andon.engine.control import MOST_ATTEMPTS, Control
+from andon.engine.control import Control
 from andon.engine.debts import Debts
-from andon.engine.dependencies import Dependencies, dependents_of
+from andon.engine.dependencies import Dependencies
 from andon.engine.editing import Editing
 from andon.engine.extending import Extending
-from andon.engine.fleet import counts_in, settings_of
 from andon.engine.groups import Groups
 from andon.engine.holding import Holding
-from andon.engine.letter_groups import LOOK, letter_groups
 from andon.engine.naming import RetryPolicies
-from andon.engine.reading import (
-    MOST_CURSOR,
-    check_asked,
-    check_page,
-    check_query,
-    queue_histories,
-    records,
-)
+from andon.engine.queue_settings import QueueSettings
+from andon.engine.reading import check_asked
+from andon.engine.reads import StoreReads
 from andon.engine.registry import Registry
 from andon.engine.rollups import Rollups
 from andon.engine.runs import Mark, Runs
@@ -55,33 +44,13 @@ from andon.engine.telling import Then
 from andon.engine.timekeeper import Timekeeper
 from andon.engine.waiting import KindWait, Waits
 from andon.engine.watching import Watching
-from andon.lifecycle.admission import check_name, is_id
-from andon.lifecycle.bounds import check_queue
 from andon.lifecycle.commands import Command
 from andon.lifecycle.constants import SLOW_POLL_S
-from andon.lifecycle.named import OPTION, expanded
-from andon.lifecycle.parents import waits_for
-from andon.lifecycle.policies import check_options
 from andon.lifecycle.waiting import Wait
 from andon.model.audit import AuditRecord
 from andon.model.code import Code
-from andon.model.errors import (
-    AndonError,
-    ConfigurationError,
-    QueueNotEmpty,
-    StoreUnavailable,
-    TaskNotFound,
-)
-from andon.model.fleet import (
-    QueueConfig,
-    QueueHistory,
-    QueueStats,
-    StoreInfo,
-    TypeInfo,
-    WorkerInfo,
-)
+from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
 from andon.model.groups import GroupRecord
-from andon.model.letters import LetterGroups
 from andon.model.minutes import MinuteHistory
 from andon.model.policy import PolicyOptions
 from andon.model.registry import ClaimedQueue, ClaimingWorker
@@ -93,11 +62,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("andon.engine")
 
-_PAUSE_S = 1.0
-"""Before the configuration is looked at again when that has failed."""
 
-
-class LocalEngine:
+class LocalEngine(StoreReads):
     """An `Engine` over a store in this process.
 
     `random` decides jitter only; give a seeded one to replay a run. `max_payload` bounds arguments
@@ -117,7 +83,7 @@ class LocalEngine:
         poll_s: float = SLOW_POLL_S,
     ) -> None:
         jitter = random or random_module.Random()
-        self.store = store
+        super().__init__(store)
         self.max_payload = max_payload
         self.in_flight = store.in_flight
         self.claims_ahead = store.claims_ahead
@@ -126,6 +92,7 @@ class LocalEngine:
         self.codes = CodeBook(store)
         self.audit = Audit(store)
         self._policies = RetryPolicies(store, self.book, self.audit)
+        self._queue_settings = QueueSettings(store, self.book, self.audit)
         self._waits = Waits(store, self.codes)
         self._dependencies = Dependencies(store)
         self._runs = Runs(
@@ -224,7 +191,7 @@ class LocalEngine:
                 await self._close_store()  # whoever tries again opens it anew
                 raise
             self._watching.open()
-            self._following = asyncio.ensure_future(self._follow_configuration())
+            self._following = asyncio.ensure_future(self.book.follow(self._poll_s))
             self._is_open = True
 
     async def close(self) -> None:
@@ -261,9 +228,6 @@ class LocalEngine:
         its dependents."""
         await self._debts.drain()
         await self._dependencies.drain()
-
-    def now(self) -> int:
-        return self.store.now()
 
     async def artifacts(self) -> ArtifactEntries:
         return await self._keeping.artifacts()
@@ -340,14 +304,6 @@ class LocalEngine:
             task_id, run, current, command, mark, follow_ups=follow_ups
         )
 
-    async def dependency_results(self, task: Task) -> dict[str, Task | None]:
-        ids = [parent for parent in waits_for(task) if parent != task.id]
-        found = dict(zip(ids, await self.get(ids), strict=True))
-        if task.status.added:  # what a run that did not complete added was never there
-            named = frozenset(task.definition.dependencies)
-            found = {i: one for i, one in found.items() if one is not None or i in named}
-        return found
-
     async def cancel(self, ids: Sequence[str], *, force: bool = False) -> list[Acted]:
         acted = await self._control.cancel(ids, force=force, actor=ACTOR.get())
         await self.audit.done("cancel", acted, force=force or None)
@@ -374,23 +330,6 @@ class LocalEngine:
 
     async def acts(self, actor: str | None = None, limit: int = 100) -> list[AuditRecord]:
         return await self.audit.acts(actor, limit)
-
-    async def get(self, ids: Sequence[str]) -> list[Task | None]:
-        return await records(self.store, ids)
-
-    async def history(self, task_id: str) -> History:
-        return await self.store.history(task_id) if is_id(task_id) else History(())
-
-    async def find(self, query: Query) -> Page:
-        check_query(query)
-        return await self.store.find(query)
-
-    async def dependents(self, task_id: str, cursor: str = "", limit: int = 100) -> Page:
-        check_page(limit)
-        [task] = await self.get([task_id])
-        if task is None:
-            raise TaskNotFound(task_id)
-        return await dependents_of(self.store, task_id, cursor, limit)
 
     async def claiming_workers(
         self, queue: str, cursor: str = "", limit: int = 100, *, in_quarantine: bool | None = None
@@ -420,28 +359,12 @@ class LocalEngine:
         """What workers have code for, by the digests that they name."""
         return await self.codes.find(digests)
 
-    async def stats(self) -> list[QueueStats]:
-        return await self.store.stats()
-
-    async def queue_history(self, queue: str | None = None, days: int = 7) -> list[QueueHistory]:
-        return await queue_histories(self.store, queue, days)
-
     async def minutes(
         self, name: str | None = None, minutes: int = 60, *, by_type: bool = False
     ) -> MinuteHistory:
         if name is not None:
             check_asked(name, field="name" if by_type else "queue")
         return await self.rollups.history(name, minutes, by_type=by_type)
-
-    async def letter_groups(
-        self,
-        queue: str | None = None,
-        name: str | None = None,
-        *,
-        look: int = LOOK,
-        cursor: str = "",
-    ) -> LetterGroups:
-        return await letter_groups(self, queue=queue, name=name, look=look, cursor=cursor)
 
     def wait_end(
         self, task_id: str, timeout: float | None = None
@@ -451,58 +374,14 @@ class LocalEngine:
     def watch(self, task_id: str) -> AsyncIterator[Task]:
         return self._watching.watch(task_id)
 
-    async def events(self, cursor: str, limit: int = 500) -> EventPage:
-        check_asked(cursor, field="cursor", most=MOST_CURSOR)
-        return await self.store.events(cursor, limit)
-
-    async def events_end(self) -> str:
-        return await self.store.events_end()
-
     def follow(self, cursor: str | None = None) -> AsyncIterator[TaskEvent]:
         return self._watching.follow(cursor)
 
-    def listen(self, topics: Sequence[str]) -> Listener:
-        return self.store.listen(topics)
-
-    async def queues(self) -> list[QueueConfig]:
-        return await self.store.queues()
-
     async def configure_queue(self, name: str, changes: dict[str, Any]) -> QueueConfig:
-        """Change settings of a queue. Raises `ConfigurationError` naming the setting at fault."""
-        check_name(name, field="queue")
-        policy = check_options(changes.get("policy", {}))
-        if OPTION in policy:
-            await self.book.refresh()
-            expanded(policy, self.book.named)
-        is_listed = False
-        for _ in range(MOST_ATTEMPTS):
-            known = {queue.name: queue for queue in await self.store.queues()}
-            there = known.get(name) or QueueConfig(name=name)
-            config = msgspec.structs.replace(_changed(there, changes), deleted=False)
-            if config != there and not is_listed:
-                await self.audit.asked("configure-queue", name, **_told(there, config))
-                is_listed = True
-            if await self.store.put_queue(config, expect=there):
-                await self.book.refresh()
-                return config
-        raise StoreUnavailable(f"Queue {name!r} is being configured by many at once; try again.")
+        return await self._queue_settings.change(name, changes)
 
     async def delete_queue(self, name: str) -> None:
-        """Forget a queue. A task that enters it meanwhile makes it a queue again."""
-        check_name(name, field="queue")
-        counts = counts_in(await self.store.stats(), name)
-        if counts:
-            raise QueueNotEmpty(name, counts, "Remove them first.")
-        await self.audit.asked("delete-queue", name)
-        for _ in range(MOST_ATTEMPTS):
-            known = {queue.name: queue for queue in await self.store.queues()}
-            there = known.get(name) or QueueConfig(name=name)
-            if there.deleted or await self.store.put_queue(
-                QueueConfig(name=name, deleted=True), expect=there
-            ):
-                await self.book.refresh()
-                return
-        raise StoreUnavailable(f"Queue {name!r} is being configured by many at once; try again.")
+        await self._queue_settings.delete(name)
 
     async def policies(self) -> dict[str, PolicyOptions]:
         return await self._policies.all()
@@ -515,9 +394,6 @@ class LocalEngine:
 
     def know_types(self, types: Sequence[TypeInfo]) -> None:
         self.book.add_types(types)
-
-    async def types(self) -> list[TypeInfo]:
-        return await self.store.types()
 
     async def publish_types(self, types: Sequence[TypeInfo]) -> None:
         self.know_types(types)
@@ -532,21 +408,12 @@ class LocalEngine:
     async def wait_of(self, task: Task) -> Wait | None:
         return await self._waits.of_task(task)
 
-    async def workers(self) -> list[WorkerInfo]:
-        return await self.store.workers()
-
     async def put_worker(self, info: WorkerInfo) -> None:
         await self.store.put_worker(info)
 
     async def remove_worker(self, worker: str) -> None:
         await self.alerts.left(worker)
         await self.store.remove_worker(worker)
-
-    async def partitions(self) -> int:
-        return self.store.partitions
-
-    async def info(self) -> StoreInfo:
-        return await self.store.info()
 
     async def _extend(self, task: Task, command: Command) -> None:
         await self._extending.extend(task, command)
@@ -556,41 +423,3 @@ class LocalEngine:
 
     def _ended(self, task: Task, state: State | None, changed: Changed) -> None:
         self._dependencies.ended(task, state, has_dependents=changed.has_dependents)
-
-    async def _follow_configuration(self) -> None:
-        """Whatever one look at it met, the next one comes; until then what was read last serves."""
-        with self.store.listen([CONFIG_TOPIC]) as hints:
-            while True:
-                try:
-                    await hints.wait(self._poll_s)
-                    await self.book.refresh()
-                    continue
-                except AndonError as error:
-                    log.warning("The configuration waits for the store: %s", error)
-                except Exception as error:
-                    log.error("The configuration could not be read.", exc_info=error)
-                await asyncio.sleep(_PAUSE_S)
-                hints.notify()
-
-
-def _told(there: QueueConfig, config: QueueConfig) -> dict[str, Any]:
-    """What is set anew, as the audit list has it."""
-    before = settings_of(there)
-    return {name: value for name, value in settings_of(config).items() if value != before[name]}
-
-
-def _changed(there: QueueConfig, changes: dict[str, Any]) -> QueueConfig:
-    """The configuration with some settings changed. Raises `ConfigurationError`."""
-    now = settings_of(there)
-    unknown = set(changes) - set(now) | {"name"} & set(changes)
-    if unknown:
-        settings = ", ".join(sorted(set(now) - {"name"}))
-        raise ConfigurationError(
-            f"A queue has no setting {min(unknown)!r}. Its settings: {settings}."
-        )
-    try:
-        config = msgspec.convert({**now, **changes}, QueueConfig)
-    except msgspec.ValidationError as error:
-        raise ConfigurationError(f"Queue {there.name!r}: {error}") from error
-    check_queue(config)
-    return config

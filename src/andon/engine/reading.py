@@ -3,6 +3,7 @@ answered here, because not every store can be asked for them."""
 
 from collections.abc import Sequence
 
+from andon.contract.limits import in_batches
 from andon.contract.queries import Query
 from andon.contract.query_filter import check_order
 from andon.contract.store import Store
@@ -32,6 +33,15 @@ async def records(store: Store, ids: Sequence[str]) -> list[Task | None]:
     good = [task_id for task_id in ids if is_id(task_id)]
     found = iter(await store.get(good) if good else ())
     return [next(found) if is_id(task_id) else None for task_id in ids]
+
+
+async def absent(store: Store, ids: Sequence[str]) -> set[str]:
+    """Those of which there is no task, and no trace."""
+    gone: set[str] = set()
+    for some in in_batches(ids):
+        states = await store.states(some)
+        gone.update(i for i, state in zip(some, states, strict=True) if state is None)
+    return gone
 
 
 async def queue_histories(store: Store, queue: str | None, days: int) -> list[QueueHistory]:

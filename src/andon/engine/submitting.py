@@ -1,7 +1,6 @@
-"""Submitting: definitions checked, records created in batches, dependencies linked.
+"""Submitting: definitions checked, records created in batches.
 
-Each submission stands alone, except inside one call: there parents are created before their
-children, a child of a refused parent is refused, and a cycle is refused (docs/rulings.md, R8).
+Each submission stands alone, except those of one call that depend on one another (`graph_submits`).
 """
 
 import asyncio
@@ -24,30 +23,26 @@ from andon.engine.control import Control
 from andon.engine.definitions import define
 from andon.engine.dependencies import Dependencies
 from andon.engine.graph import Graph
+from andon.engine.graph_submits import GraphSubmits
 from andon.engine.groups import Groups, Wish
 from andon.engine.holding import Holding
 from andon.engine.joining import Join
+from andon.engine.reading import absent
 from andon.engine.room import Rooms
+from andon.engine.submit_answers import accepted, answer, refused, unwritable
 from andon.engine.writes import LoneWrites, new_write_id
 from andon.lifecycle.admission import (
     admit,
     admit_invalid,
     check_form,
     check_times,
-    is_repeat_of,
-    was_invalid,
 )
 from andon.lifecycle.named import OPTION
-from andon.lifecycle.parents import refuses_missing
 from andon.model.errors import (
     AndonError,
     ConfigurationError,
     InvalidSubmission,
-    PayloadTooLarge,
-    QueueFull,
     StoreError,
-    TaskConflict,
-    UniqueKeyHeld,
 )
 from andon.model.task import Task
 from andon.model.words import State
@@ -85,10 +80,10 @@ class Submitting:
         self._groups = groups
         self._store = store
         self._book = book
-        self._dependencies = dependencies
         self._rooms = Rooms(store, book, control)
         self._max_payload = max_payload
         self._lone_write = LoneWrites()
+        self._graphs = GraphSubmits(store, book, dependencies, self._submit_flat)
         self._holding: Holding | None = None
         self.at_once = store.most_created if isinstance(store, TakesMany) else MAX_BATCH
         self.batcher: Batcher[Task, Created] = Batcher(
@@ -107,7 +102,7 @@ class Submitting:
             return self._submit_flat(submissions)
         for submission in submissions:
             if submission.dependencies:
-                return self._submit_graph(submissions)
+                return self._graphs.submit(submissions)
         return self._submit_flat(submissions)
 
     def _submit_flat(
@@ -124,13 +119,13 @@ class Submitting:
         except Exception as error:
             if _may_be_known(error):
                 return await self._submit_bulk([submission])
-            return [_refused(submission, error)]
+            return [refused(submission, error)]
         try:
             created = await self.batcher.put(task)
         except AT_FAULT as error:
-            created = _unwritable(task, why_of(error))
+            created = unwritable(task, why_of(error))
         if created.kind is _CREATED:
-            return [_accepted(task)]
+            return [accepted(task)]
         return [await self._settled(task, created)]
 
     async def _submit_bulk(self, submissions: Sequence[Submission]) -> list[Submitted]:
@@ -188,20 +183,20 @@ class Submitting:
                 continue
             if s.group is None:
                 why = InvalidSubmission("group_owner goes with a group.", field="group_owner")
-                outcomes[place] = _refused(s, why)
+                outcomes[place] = refused(s, why)
             else:
                 wished.append((place, Wish(s.group, s.group_owner, task.status.expires_at)))
         answers = await self._groups.let_in([wish for _, wish in wished])
-        refused = {
+        kept_out = {
             place: error
             for (place, _), error in zip(wished, answers, strict=True)
             if error is not None
         }
-        if refused:
-            new = await self._absent([submissions[place].id for place in refused])
-            for place, error in refused.items():
+        if kept_out:
+            new = await absent(self._store, [submissions[place].id for place in kept_out])
+            for place, error in kept_out.items():
                 if submissions[place].id in new:
-                    outcomes[place] = _refused(submissions[place], error)
+                    outcomes[place] = refused(submissions[place], error)
         kept = zip(made, outcomes, strict=True)
         return outcomes, [task for task, no in kept if task is not None and no is None]
 
@@ -218,7 +213,7 @@ class Submitting:
                         submissions[place], self._store.now(), new_write_id(), is_stored=True
                     )
         if late:
-            new = await self._absent([task.id for task in late.values()])
+            new = await absent(self._store, [task.id for task in late.values()])
             stored = {place: task for place, task in late.items() if task.id not in new}
             answers = await asyncio.gather(*map(self.store_record, stored.values()))
             for place, answer in zip(stored, answers, strict=True):
@@ -237,7 +232,7 @@ class Submitting:
                 tasks.append(self._record(submission, now, write_id))
                 outcomes.append(None)
             except Exception as error:  # its own: the others of the call go on
-                outcomes.append(_refused(submission, error))
+                outcomes.append(refused(submission, error))
         return outcomes, tasks
 
     def joinable_store(self) -> Transactional:
@@ -264,25 +259,25 @@ class Submitting:
                 "wait for that transaction.",
                 field="group_owner",
             )
-        refused, tasks = self._records(submissions, self._store.now(), new_write_id())
-        refused = await self._unless_stored(submissions, refused)
+        outcomes, tasks = self._records(submissions, self._store.now(), new_write_id())
+        outcomes = await self._unless_stored(submissions, outcomes)
         joined = await store.join(tasks) if tasks else None
         graph = None
         if any(s.dependencies for s in submissions):
             graph = await Graph.of(submissions)
-        return Join(refused, tasks, joined, self._answer, graph)
+        return Join(outcomes, tasks, joined, self._answer, graph)
 
     async def _create(
-        self, refused: Sequence[Submitted | None], tasks: Sequence[Task]
+        self, outcomes: Sequence[Submitted | None], tasks: Sequence[Task]
     ) -> list[Submitted]:
-        created = await each_alone(self._store.create, tasks, _unwritable) if tasks else []
-        if len(tasks) == len(refused) and all(c.kind is _CREATED for c in created):
-            return [_accepted(task) for task in tasks]
+        created = await each_alone(self._store.create, tasks, unwritable) if tasks else []
+        if len(tasks) == len(outcomes) and all(c.kind is _CREATED for c in created):
+            return [accepted(task) for task in tasks]
         pairs = list(zip(tasks, created, strict=True))
         unsettled = [pair for pair in pairs if _is_unsettled(*pair)]
         settled = iter(await asyncio.gather(*(self._settled(*pair) for pair in unsettled)))
         answers = (next(settled) if _is_unsettled(*pair) else self._answer(*pair) for pair in pairs)
-        return [outcome or next(answers) for outcome in refused]
+        return [outcome or next(answers) for outcome in outcomes]
 
     def _record(
         self, submission: Submission, now: int, write_id: str, *, is_stored: bool = False
@@ -305,12 +300,12 @@ class Submitting:
         """Store records that moves bore. A full queue does not keep them out: one that comes to
         such begins scheduled, due at once (docs/rulings.md, R38)."""
         tasks = [self._past_limits(task) for task in tasks]
-        created = await each_alone(self._store.create, tasks, _unwritable)
+        created = await each_alone(self._store.create, tasks, unwritable)
         full = {place: tasks[place] for place, one in enumerate(created) if one.kind is _FULL}
         if full:
             now = self._store.now()
             waiting = [_due_at_once(task, now) for task in full.values()]
-            again = await each_alone(self._store.create, waiting, _unwritable)
+            again = await each_alone(self._store.create, waiting, unwritable)
             for place, one in zip(full, again, strict=True):
                 created[place] = one
         answers: list[Submitted] = []
@@ -336,7 +331,7 @@ class Submitting:
         try:
             created = await self.batcher.put(task)
         except AT_FAULT as error:
-            created = _unwritable(task, why_of(error))
+            created = unwritable(task, why_of(error))
         return await self._settled(task, created)
 
     async def _settled(self, task: Task, created: Created) -> Submitted:
@@ -358,64 +353,7 @@ class Submitting:
         return task, created
 
     def _answer(self, task: Task, created: Created) -> Submitted:
-        """The answer to one creation."""
-        definition = task.definition
-        if created.kind is CreateKind.CREATED:
-            return _accepted(task)
-        if created.kind is CreateKind.EXISTS:
-            return Submitted(task.id, created.state, created=False, error=_repeated(task, created))
-        if created.kind is CreateKind.KEY_HELD:
-            held = UniqueKeyHeld(definition.unique_key or "", created.holder)
-            return Submitted(task.id, None, created=False, error=held)
-        if created.kind is CreateKind.TOO_LARGE:
-            large = PayloadTooLarge("submission", created.size, created.limit)
-            return Submitted(task.id, None, created=False, error=large)
-        if created.kind is CreateKind.INVALID:
-            invalid = InvalidSubmission(f"Task {task.id!r} cannot be stored: {created.why}.")
-            return Submitted(task.id, None, created=False, error=invalid)
-        limit = self._book.queue(definition.queue).max_size or 0
-        return Submitted(task.id, None, created=False, error=QueueFull(definition.queue, limit))
-
-    # --- submissions that depend on one another ---
-
-    async def _submit_graph(self, submissions: Sequence[Submission]) -> list[Submitted]:
-        graph = await Graph.of(submissions)
-        missing = await self._absent(graph.elsewhere())
-        for level in graph.levels:
-            problems = {s.id: graph.problem(s, missing, self._refuses_missing) for s in level}
-            odd = [task_id for task_id, problem in problems.items() if problem is not None]
-            # what is stored was accepted once, and a repeat is a repeat (docs/rulings.md, R31)
-            if odd:
-                new = await self._absent(odd)
-                graph.refuse({i: e for i, e in problems.items() if e is not None and i in new})
-            ready = [s for s in level if s.id not in graph.outcomes]
-            graph.take(await self._submit_flat(ready))
-            await self._link(ready, graph.outcomes)
-        return graph.answers()
-
-    async def _absent(self, ids: Sequence[str]) -> set[str]:
-        """Those of which there is no task, and no trace."""
-        absent: set[str] = set()
-        for some in in_batches(ids):
-            states = await self._store.states(some)
-            absent.update(i for i, state in zip(some, states, strict=True) if state is None)
-        return absent
-
-    def _refuses_missing(self, s: Submission) -> bool:
-        try:
-            queue = self._book.queue_of(s)
-            return refuses_missing(
-                self._book.policy(queue, s.name, s.version, s.options, s.profile)[0]
-            )
-        except Exception:
-            return False  # it is refused all the same, for what is wrong with its policy
-
-    async def _link(self, ready: Sequence[Submission], outcomes: dict[str, Submitted]) -> None:
-        blocked = [s for s in ready if outcomes[s.id].state is State.BLOCKED]
-        if blocked:
-            await self._dependencies.link(
-                [(s.id, s.dependencies, s.load_dependencies, s.requires) for s in blocked]
-            )
+        return answer(task, created, self._book.queue(task.definition.queue).max_size)
 
 
 def _may_be_new(outcomes: Sequence[Submitted | None]) -> bool:
@@ -436,14 +374,6 @@ def _is_of_times(error: Exception | None) -> bool:
     return isinstance(error, InvalidSubmission) and error.field in ("deadline", "run_at")
 
 
-def _refused(submission: Submission, error: Exception) -> Submitted:
-    """The answer to a submission of which no record can be made."""
-    if not isinstance(error, AndonError):
-        log.error("A submission could not be taken; it alone was refused.", exc_info=error)
-        error = InvalidSubmission(f"The submission cannot be taken: {why_of(error)}.")
-    return Submitted(submission.id, None, created=False, error=error)
-
-
 async def _alone(task: Task, settled: Awaitable[tuple[Task, Created]]) -> tuple[Task, Created]:
     """What became of a task whose key is held. What goes wrong is its own (docs/rulings.md, R36),
     unless the store says it of itself."""
@@ -452,10 +382,10 @@ async def _alone(task: Task, settled: Awaitable[tuple[Task, Created]]) -> tuple[
     except (StoreError, OSError):
         raise
     except AndonError as error:
-        return task, _unwritable(task, str(error).rstrip("."))
+        return task, unwritable(task, str(error).rstrip("."))
     except Exception as error:
         log.error("A submission could not be taken; it alone was refused.", exc_info=error)
-        return task, _unwritable(task, why_of(error))
+        return task, unwritable(task, why_of(error))
 
 
 def _is_unsettled(task: Task, created: Created) -> bool:
@@ -468,26 +398,3 @@ def _is_unsettled(task: Task, created: Created) -> bool:
 def _due_at_once(task: Task, now: int) -> Task:
     """The record, with a wait of a moment before it enters its queue."""
     return admit(replace(task.definition, run_at=now + 1), now, new_write_id())
-
-
-def _unwritable(task: Task, why: str) -> Created:
-    return Created(CreateKind.INVALID, why=why)
-
-
-def _accepted(task: Task) -> Submitted:
-    return Submitted(task.definition.id, task.status.state, created=True, error=_invalid(task))
-
-
-def _invalid(task: Task) -> InvalidSubmission | None:
-    """Why it was recorded though it can never work (docs/rulings.md, R25), if so."""
-    failure = task.status.last_error
-    return None if failure is None else InvalidSubmission(failure.message)
-
-
-def _repeated(task: Task, created: Created) -> AndonError | None:
-    """The error in the answer where the id is taken: a repeat is answered like the first."""
-    if not is_repeat_of(task.definition.digest, created.digest):
-        return TaskConflict(task.id)
-    if was_invalid(created.digest):
-        return _invalid(task) or InvalidSubmission(f"Task {task.id!r} was recorded as invalid.")
-    return None

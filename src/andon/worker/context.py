@@ -11,25 +11,26 @@ import time
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol, TypeVar
 
 import msgspec
 
-from andon.engine.base import Submission
 from andon.lifecycle.admission import check_id
 from andon.lifecycle.births import check_follow_ups
 from andon.model.errors import ConfigurationError, LeaseLost
-from andon.model.task import Task, TaskError
+from andon.model.task import Task
 from andon.model.text import storable
 from andon.worker.control import Snooze, Stopped
+from andon.worker.dependency import Dependency
 from andon.worker.files import NewArtifact
+from andon.worker.follow_ups import FansOut, FollowUp, HasId
 
 if TYPE_CHECKING:
     from andon.artifacts.base import Artifact
+    from andon.engine.base import Submission
     from andon.worker.files import Content
 
 H = TypeVar("H")
-H_co = TypeVar("H_co", covariant=True)
 
 StopReason = Literal["", "cancel", "lease-lost", "timeout", "deadline", "shutdown"]
 """Why a handler was told to stop; empty while it was not."""
@@ -39,41 +40,7 @@ MOST_MESSAGE = 1_024
 
 
 _logger = logging.getLogger("andon.task")
-_NOTHING: Mapping[str, "Dependency"] = MappingProxyType({})
-
-
-class Dependency(msgspec.Struct, frozen=True, kw_only=True):
-    """How a dependency ended.
-
-    Example:
-        @app.task(load_dependencies=True)
-        async def total(ctx: Context) -> list[str]:
-            return [parent.result for parent in ctx.dependencies.values() if parent.error is None]
-
-        parents = await charge.submit_many([charge.draft(order, 990) for order in (7, 8)])
-        handle = await total.options(depends_on=parents, requires="all-resolved").submit()
-        assert await handle.result(timeout=60) == ["order 7 paid", "order 8 paid"]
-    """
-
-    state: str
-    """The name of its state, or "deleted" after a deletion by force (docs/rulings.md, R9)."""
-    result: Any = None  #: decoded JSON
-    error: TaskError | None = None  #: what went wrong in its newest run that failed
-    finished_at: int | None = None  #: ms UTC
-    headers: dict[str, str] = {}  #: as it was submitted with, a trace's context among them
-
-    @classmethod
-    def of(cls, task: Task | None) -> "Dependency":
-        """What a dependent sees of a record."""
-        if task is None:
-            return cls(state="deleted")
-        return cls(
-            state=task.status.state.value,
-            result=None if task.result is None else msgspec.json.decode(task.result),
-            error=task.status.last_error,
-            finished_at=task.status.finished_at,
-            headers=task.definition.headers,
-        )
+_NOTHING: Mapping[str, Dependency] = MappingProxyType({})
 
 
 class ArtifactWriter(Protocol):
@@ -85,60 +52,6 @@ class ArtifactWriter(Protocol):
 
     def put_blocking(self, context: "Context", new: NewArtifact) -> "Artifact":
         """The same from a thread that is not the loop's."""
-        ...
-
-
-@runtime_checkable
-class HasId(Protocol):
-    """A handle or a draft.
-
-    Example:
-        first = await charge.submit(7, 990)  # a handle is one, a draft another
-        second = charge.draft(8, 990)
-        then = report.options(depends_on=[first, second]).draft()
-        await app.submit_many([second, then])
-    """
-
-    @property
-    def id(self) -> str:
-        """The task's id."""
-        ...
-
-
-class FollowUp(Protocol[H_co]):
-    """A task that a run may bear (`Context.follow_up`): every `Draft` is one.
-
-    Example:
-        submission, handle = charge.draft(7, 990).follow()
-        assert submission.id == handle.id  # nothing is submitted yet
-    """
-
-    def follow(self, before: str = "", group: str | None = None) -> tuple[Submission, H_co]:
-        """What is submitted with the run, as it is sent, and the handle on it. `before` is the id
-        of a blocked task that is to wait for it; then it is of this group, if of none of its own.
-        """
-        ...
-
-
-class FansOut(Protocol[H_co]):
-    """What a run may fan out (`Context.fan_out`): every `Flow` can be.
-
-    Example:
-        from andon import Context
-
-        @app.task
-        async def remind_all(ctx: Context, names: list[str]) -> str:
-            with app.flow("reminders") as flow:
-                flow.map(remind, names)
-            return (await ctx.fan_out(flow)).id
-
-        handle = await remind_all.submit(["ann", "bob"])
-        flow = app.flows.handle(await handle.result(timeout=60))
-        assert await flow.result(timeout=60) == ["ann reminded", "bob reminded"]
-    """
-
-    def fan_out(self, bearer: str, run: str) -> H_co:
-        """Submit it for this run of the task `bearer`."""
         ...
 
 
@@ -332,7 +245,7 @@ class Context:
         """
         raise Snooze(seconds)
 
-    def follow_up(self, *drafts: "FollowUp[H]", before: "HasId | str | None" = None) -> list[H]:
+    def follow_up(self, *drafts: FollowUp[H], before: HasId | str | None = None) -> list[H]:
         """Submit tasks with the end of this run: they exist if and only if it completes.
 
         They are written with its result, so that no crash comes between the two: a run that fails,
@@ -373,7 +286,7 @@ class Context:
         self.follow_ups = follow_ups
         return [handle for _, handle in taken]
 
-    def fan_out(self, flow: "FansOut[H]") -> H:
+    def fan_out(self, flow: FansOut[H]) -> H:
         """Submit a flow that runs if and only if this run completes: thousands of tasks, and those
         that close it. In async code it is awaited, and gives the flow's handle; in threads give it
         a flow of `app.sync`.

@@ -21,8 +21,9 @@ from andon.model.errors import StoreUnavailable
 from andon.model.words import Reason
 from andon.worker import outcomes
 from andon.worker.backoff import Backoff
-from andon.worker.context import Context, Dependency, StopReason, running
+from andon.worker.context import Context, StopReason, running
 from andon.worker.control import Stopped, control_in
+from andon.worker.dependency import Dependency
 from andon.worker.executors.base import Executor, Resolved, RunInHand
 from andon.worker.logs import activity
 

@@ -43,7 +43,7 @@ from andon.service.remote.runs import Handed, Signed, Told
 from andon.service.submitting import follow_ups_of
 from andon.service.trust.runtokens import Claims
 from andon.service.waiting import still_allowed
-from andon.worker.context import Dependency
+from andon.worker.dependency import Dependency
 
 if TYPE_CHECKING:
     from andon.service.trust.access import Caller

@@ -16,6 +16,7 @@ from andon.contract.topics import (
     CONFIG_TOPIC,
     EVENTS_TOPIC,
     TIMER_TOPIC,
+    control_topic,
     ready_topic,
     run_topic,
     task_topic,
@@ -118,6 +119,8 @@ class Records:
         self._follow(row, effects, now)
         self.arm(row, new.timer, now)
         self._record(row, event, effects.tally)
+        if effects.interrupts:
+            self._hub.hint(control_topic(effects.interrupts))
 
     def delete(self, row: Row, event: TaskEvent, now: int) -> None:
         """Remove a record and all that was derived from it; a stub stays for the window."""

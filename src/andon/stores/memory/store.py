@@ -11,7 +11,7 @@ process, and says so in `info`.
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
 from msgspec.structs import replace
@@ -19,33 +19,34 @@ from msgspec.structs import replace
 from andon.contract.edges import Edge, Ended, Link, Settlement
 from andon.contract.hints import Hub
 from andon.contract.isolation import AT_FAULT, each_alone_blocking
-from andon.contract.limits import MAX_BATCH, SCAN_BUDGET
+from andon.contract.limits import SCAN_BUDGET
 from andon.contract.notes import Note, NoteName, NotePut, PutNote
-from andon.contract.outcomes import Changed, ChangeKind, Created, CreateKind, Due, Verdict
+from andon.contract.outcomes import Changed, Created, Due, Verdict
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
 from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
-from andon.contract.topics import CONFIG_TOPIC, Listener, control_topic, ready_topic, run_topic
-from andon.lifecycle.batches import alike
+from andon.contract.topics import CONFIG_TOPIC, Listener, ready_topic, run_topic
 from andon.lifecycle.constants import JUMP_MS, SLOW_POLL_S, WORKER_SEEN_MS
 from andon.lifecycle.discarded import Discarded
-from andon.lifecycle.effects import Effects, of_change
 from andon.lifecycle.timers import next_timer
 from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
-from andon.model.task import RECORD_VERSION, RunCell, Status, Task, Tombstone
+from andon.model.task import RECORD_VERSION, RunCell, Task, Tombstone
 from andon.model.urls import shown
-from andon.model.words import TERMINAL, State
+from andon.model.words import State
 from andon.stores.kit.monotone_clock import MonotoneClock
 from andon.stores.kit.partitions import partition_of
 from andon.stores.kit.url_options import MAX_EVENTS
 from andon.stores.memory.claims import Claims
+from andon.stores.memory.committing import commit
+from andon.stores.memory.creating import Creating, invalid
 from andon.stores.memory.events import EventLog
 from andon.stores.memory.fleet import Fleet
 from andon.stores.memory.notes import Notes
 from andon.stores.memory.records import Records
-from andon.stores.memory.row import Row
 
-_CREATED = Created(CreateKind.CREATED)
+if TYPE_CHECKING:
+    from andon.stores.memory.row import Row
+
 _DEFAULTS = {"partitions": 1, "max_events": MAX_EVENTS}
 
 
@@ -87,6 +88,12 @@ class MemoryStore:
             partitions=self.partitions,
             poll_s=poll_s,
         )
+        self._creating = Creating(
+            records=self._records,
+            fleet=self._fleet,
+            now=self._clock.now,
+            partition_of=self.partition_of,
+        )
         self._claims = Claims(records=self._records, fleet=self._fleet, hub=self._hub)
 
     async def open(self) -> None:
@@ -106,60 +113,9 @@ class MemoryStore:
 
     async def create(self, tasks: Sequence[Task]) -> list[Created]:
         try:
-            return self._create(tasks)
+            return self._creating.create(tasks)
         except AT_FAULT:
-            return each_alone_blocking(self._create, tasks, _invalid)
-
-    def _create(self, tasks: Sequence[Task]) -> list[Created]:
-        """Every row is made before the first is written: what cannot be is found by then."""
-        now = self._clock.now()
-        fresh = [
-            (Row(task, self.partition_of(task.definition.id), batch.entry), batch.effects)
-            for batch in alike(tasks)
-            for task in batch.tasks
-        ]
-        named: dict[str, int] = {}
-        outcomes: list[Created] = []
-        for row, effects in fresh:
-            refused = self._taken(row, effects, now) or self._full(row.task, named)
-            if refused is None:
-                self._records.insert(row, effects, now)
-            outcomes.append(refused or _CREATED)
-        return outcomes
-
-    def _taken(self, new: Row, effects: Effects, now: int) -> Created | None:
-        """The outcome when the id or the unique key is taken."""
-        row = self._records.rows.get(new.id)
-        if row is not None:
-            return Created(CreateKind.EXISTS, row.task.definition.digest, row.task.state)
-        stub = self._records.stub(new.id, now)
-        if stub is not None:
-            return Created(CreateKind.EXISTS, stub.digest, stub.state)
-        if effects.takes_key is None:
-            return None
-        key = effects.key_to_reserve(now)
-        holder = self._records.holder(new.id, key, now, effects.heir_of)
-        return None if holder is None else Created(CreateKind.KEY_HELD, holder=holder)
-
-    def _full(self, task: Task, named: dict[str, int]) -> Created | None:
-        """The outcome when the queue has no place for one more pending task.
-
-        The first refusal of a batch names as many to evict as are too many, each later one the
-        next, so that one round of evictions makes room for the whole batch.
-        """
-        queue = task.definition.queue
-        config = self._fleet.queue(queue)
-        if config.max_size is None or task.status.state is not State.PENDING:
-            return None
-        surplus = self._records.lists.count(queue, State.PENDING) + 1 - config.max_size
-        if surplus <= 0:
-            return None
-        if config.on_full != "discard-old":
-            return Created(CreateKind.FULL)
-        start = named.get(queue, 0)
-        named[queue] = start + 1 if start else min(surplus, MAX_BATCH)
-        oldest = islice(self._records.lists.oldest(queue, State.PENDING), start, named[queue])
-        return Created(CreateKind.FULL, oldest=tuple(row.copy() for row in oldest))
+            return each_alone_blocking(self._creating.create, tasks, invalid)
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
         return self._claims.claim(request, self._clock.now())
@@ -203,57 +159,7 @@ class MemoryStore:
     async def commit(self, changes: Sequence[Change]) -> list[Changed]:
         now = self._clock.now()
         with self._cells:
-            return [self._commit(change, now) for change in changes]
-
-    def _commit(self, change: Change, now: int) -> Changed:
-        task_id = change.before.definition.id
-        row = self._records.rows.get(task_id)
-        if row is None:
-            stub = self._records.stub(task_id, now)
-            repeated = stub is not None and stub.wrote(change.event)
-            return Changed(ChangeKind.APPLIED if repeated else ChangeKind.GONE)
-        if change.before.status.created_at != row.task.status.created_at:
-            return Changed(ChangeKind.GONE)  # decided on an earlier task of this id
-        if row.wrote(change.event):
-            return self._applied(row)
-        moved = change.before.status.revision != row.task.status.revision
-        cell = row.task.cell
-        lease = None if cell is None else cell.lease_until
-        renewed = change.seen_lease is not None and lease != change.seen_lease
-        if moved or renewed:
-            return Changed(ChangeKind.CONFLICT, current=row.copy())
-        if change.after is not None:
-            return self._change(row, change, change.after, now)
-        if not change.force and self._records.held(row):
-            return Changed(ChangeKind.CONFLICT, current=row.copy())
-        self._records.delete(row, change.event, now)
-        return Changed(ChangeKind.APPLIED)
-
-    def _change(self, row: Row, change: Change, after: Status, now: int) -> Changed:
-        task = row.task
-        new = Task(
-            definition=task.definition,
-            status=after,
-            cell=task.cell if after.state is State.ACTIVE else None,
-            result=change.result if change.sets_result else task.result,
-        )
-        effects = of_change(change, old=row.entry)
-        holder = None
-        if effects.takes_key is not None:
-            holder = self._records.holder(row.id, effects.key_to_reserve(now), now)
-        if holder is not None:
-            return Changed(ChangeKind.KEY_HELD, holder=holder)
-        self._records.write(row, new, effects, change.event, now)
-        outcome = self._applied(row)
-        if change.discard is not None and not self._records.held(row):
-            self._records.delete(row, change.discard, now)
-        if effects.interrupts:
-            self._hub.hint(control_topic(effects.interrupts))
-        return outcome
-
-    def _applied(self, row: Row) -> Changed:
-        has_dependents = row.entry.state in TERMINAL and self._records.edges.any_of(row.id)
-        return Changed(ChangeKind.APPLIED, has_dependents=has_dependents)
+            return [commit(self._records, change, now) for change in changes]
 
     # --- timers ---
 
@@ -479,11 +385,6 @@ class MemoryStore:
             retention=None,
             durability=dict.fromkeys(("process_crash", "os_crash", "power_cut"), "nothing"),
         )
-
-
-def _invalid(_task: Task, why: str) -> Created:
-    """The outcome of a record that no index can be made of."""
-    return Created(CreateKind.INVALID, why=why)
 
 
 def _options(url: str) -> dict[str, int]:

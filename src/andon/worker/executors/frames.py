@@ -22,7 +22,7 @@ from andon.lifecycle.commands import (
     UnknownTask,
 )
 from andon.model.task import Task
-from andon.worker.context import Dependency
+from andon.worker.dependency import Dependency
 
 HEADER = struct.Struct(">I")
 """The length of a frame in bytes."""

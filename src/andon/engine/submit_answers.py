@@ -1,0 +1,71 @@
+"""What a submit is answered, by what was wrong with it or by what the store said of its record."""
+
+import logging
+
+from andon.contract.isolation import why_of
+from andon.contract.outcomes import Created, CreateKind
+from andon.engine.base import Submission, Submitted
+from andon.lifecycle.admission import is_repeat_of, was_invalid
+from andon.model.errors import (
+    AndonError,
+    InvalidSubmission,
+    PayloadTooLarge,
+    QueueFull,
+    TaskConflict,
+    UniqueKeyHeld,
+)
+from andon.model.task import Task
+
+log = logging.getLogger("andon.engine")
+
+
+def answer(task: Task, created: Created, max_size: int | None) -> Submitted:
+    """What is answered to a creation, by what the store said of it; `max_size` of its queue."""
+    definition = task.definition
+    if created.kind is CreateKind.CREATED:
+        return accepted(task)
+    if created.kind is CreateKind.EXISTS:
+        return Submitted(task.id, created.state, created=False, error=_repeated(task, created))
+    if created.kind is CreateKind.KEY_HELD:
+        held = UniqueKeyHeld(definition.unique_key or "", created.holder)
+        return Submitted(task.id, None, created=False, error=held)
+    if created.kind is CreateKind.TOO_LARGE:
+        large = PayloadTooLarge("submission", created.size, created.limit)
+        return Submitted(task.id, None, created=False, error=large)
+    if created.kind is CreateKind.INVALID:
+        invalid = InvalidSubmission(f"Task {task.id!r} cannot be stored: {created.why}.")
+        return Submitted(task.id, None, created=False, error=invalid)
+    return Submitted(task.id, None, created=False, error=QueueFull(definition.queue, max_size or 0))
+
+
+def accepted(task: Task) -> Submitted:
+    """The answer to one that is stored."""
+    return Submitted(task.definition.id, task.status.state, created=True, error=_invalid(task))
+
+
+def refused(submission: Submission, error: Exception) -> Submitted:
+    """The answer to a submission of which no record can be made."""
+    if not isinstance(error, AndonError):
+        log.error("A submission could not be taken; it alone was refused.", exc_info=error)
+        error = InvalidSubmission(f"The submission cannot be taken: {why_of(error)}.")
+    return Submitted(submission.id, None, created=False, error=error)
+
+
+def unwritable(_task: Task, why: str) -> Created:
+    """What a store says of a record that it cannot keep."""
+    return Created(CreateKind.INVALID, why=why)
+
+
+def _invalid(task: Task) -> InvalidSubmission | None:
+    """Why it was recorded though it can never work (docs/rulings.md, R25), if so."""
+    failure = task.status.last_error
+    return None if failure is None else InvalidSubmission(failure.message)
+
+
+def _repeated(task: Task, created: Created) -> AndonError | None:
+    """The error in the answer where the id is taken: a repeat is answered like the first."""
+    if not is_repeat_of(task.definition.digest, created.digest):
+        return TaskConflict(task.id)
+    if was_invalid(created.digest):
+        return _invalid(task) or InvalidSubmission(f"Task {task.id!r} was recorded as invalid.")
+    return None

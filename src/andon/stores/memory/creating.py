@@ -1,0 +1,90 @@
+"""Creating: records written, or refused for their id, their unique key, or a queue that is full."""
+
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+from andon.contract.limits import MAX_BATCH
+from andon.contract.outcomes import Created, CreateKind
+from andon.lifecycle.batches import alike
+from andon.lifecycle.effects import Effects
+from andon.model.task import Task
+from andon.model.words import State
+from andon.stores.memory.fleet import Fleet
+from andon.stores.memory.records import Records
+from andon.stores.memory.row import Row
+
+_CREATED = Created(CreateKind.CREATED)
+
+
+class Creating:
+    """Creates records, each by itself."""
+
+    def __init__(
+        self,
+        *,
+        records: Records,
+        fleet: Fleet,
+        now: Callable[[], int],
+        partition_of: Callable[[str], int],
+    ) -> None:
+        self._records = records
+        self._fleet = fleet
+        self._now = now
+        self._partition_of = partition_of
+
+    def create(self, tasks: Sequence[Task]) -> list[Created]:
+        """An outcome for each. Every row is made before the first is written: what cannot be is
+        found by then."""
+        now = self._now()
+        fresh = [
+            (Row(task, self._partition_of(task.definition.id), batch.entry), batch.effects)
+            for batch in alike(tasks)
+            for task in batch.tasks
+        ]
+        named: dict[str, int] = {}
+        outcomes: list[Created] = []
+        for row, effects in fresh:
+            refused = self._taken(row, effects, now) or self._full(row.task, named)
+            if refused is None:
+                self._records.insert(row, effects, now)
+            outcomes.append(refused or _CREATED)
+        return outcomes
+
+    def _taken(self, new: Row, effects: Effects, now: int) -> Created | None:
+        """The outcome when the id or the unique key is taken."""
+        row = self._records.rows.get(new.id)
+        if row is not None:
+            return Created(CreateKind.EXISTS, row.task.definition.digest, row.task.state)
+        stub = self._records.stub(new.id, now)
+        if stub is not None:
+            return Created(CreateKind.EXISTS, stub.digest, stub.state)
+        if effects.takes_key is None:
+            return None
+        key = effects.key_to_reserve(now)
+        holder = self._records.holder(new.id, key, now, effects.heir_of)
+        return None if holder is None else Created(CreateKind.KEY_HELD, holder=holder)
+
+    def _full(self, task: Task, named: dict[str, int]) -> Created | None:
+        """The outcome when the queue has no place for one more pending task.
+
+        The first refusal of a batch names as many to evict as are too many, each later one the
+        next, so that one round of evictions makes room for the whole batch.
+        """
+        queue = task.definition.queue
+        config = self._fleet.queue(queue)
+        if config.max_size is None or task.status.state is not State.PENDING:
+            return None
+        surplus = self._records.lists.count(queue, State.PENDING) + 1 - config.max_size
+        if surplus <= 0:
+            return None
+        if config.on_full != "discard-old":
+            return Created(CreateKind.FULL)
+        start = named.get(queue, 0)
+        named[queue] = start + 1 if start else min(surplus, MAX_BATCH)
+        oldest = islice(self._records.lists.oldest(queue, State.PENDING), start, named[queue])
+        return Created(CreateKind.FULL, oldest=tuple(row.copy() for row in oldest))
+
+
+def invalid(_task: Task, why: str) -> Created:
+    """The outcome of a record that no index can be made of."""
+    return Created(CreateKind.INVALID, why=why)
