@@ -27,6 +27,9 @@ PATIENCE = 60.0
 
 T = TypeVar("T")
 
+CHECKS: list[Callable[[httpx.Response], None]] = []
+"""What every answer to a client of a running service is held against."""
+
 
 class Running:
     """A service that runs, and its URL."""
@@ -76,7 +79,10 @@ class Running:
 
     def client(self, **options: Any) -> httpx.Client:
         """A client with the service as its base."""
-        return httpx.Client(base_url=self.url, timeout=PATIENCE, verify=False, **options)
+        hooks = {"response": list(CHECKS)}
+        return httpx.Client(
+            base_url=self.url, timeout=PATIENCE, verify=False, event_hooks=hooks, **options
+        )
 
     def _run(self) -> None:
         try:

@@ -5,12 +5,15 @@ from pathlib import Path
 
 import httpx
 import pytest
-from tests.service.kit import Running, serving
+from tests.service.kit import CHECKS, Running, serving
 
 from andon import Andon
 from andon.service.taskcluster.settings import TaskclusterSettings
 
 from .kit import Queue
+from .shaped import check_read
+
+CHECKS.append(check_read)
 
 
 @pytest.fixture

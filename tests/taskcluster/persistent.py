@@ -11,6 +11,7 @@ from typing import Any
 import httpx
 
 from .kit import BASE
+from .shaped import check_read_async
 
 PATIENCE_S = 60.0
 
@@ -46,6 +47,7 @@ class Persistent:
         self._http = httpx.AsyncClient(
             base_url=url,
             timeout=PATIENCE_S,
+            event_hooks={"response": [check_read_async]},
             limits=httpx.Limits(max_connections=None),
         )
 

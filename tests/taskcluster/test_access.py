@@ -288,6 +288,8 @@ GOOD = {"finishArtifact": 400, "getArtifact": 303, "getLatestArtifact": 303}
 """What the others answer, to whoever may ask, is 200. There is no object service, so that nothing
 is finished."""
 
+TABLE_METHODS = {route.name: route.method for route in TABLE.routes}
+
 every_route = pytest.mark.parametrize("name", sorted(NEEDING))
 
 
@@ -345,6 +347,28 @@ def test_a_wrong_signature_is_refused(service: Service, name: str):
         answer = service.ask(signer, request)
         refused(answer, 401, "AuthenticationFailed", name)
         assert answer.headers["www-authenticate"] == "hawk"
+
+
+@pytest.mark.parametrize("name", [n for n in sorted(NEEDING) if TABLE_METHODS[n] == "GET"])
+def test_head_needs_what_get_needs(service: Service, name: str):
+    request = NEEDING[name](service)._replace(method="HEAD")
+    answer = service.ask(service.root.temporary(list(request.scopes)), request)
+    assert (answer.status_code, answer.content) == (GOOD.get(name, 200), b"")
+    for nobody, status in ((None, 403), (service.root.temporary([]), 403)):
+        answer = service.ask(nobody, request)
+        assert (answer.status_code, answer.content) == (status, b"")
+    as_get = service.root.header("GET", f"{service.running.url}{BASE}{request.path}")
+    url = f"{service.running.url}{BASE}{request.path}"
+    assert service.http.head(url, headers={"authorization": as_get}).status_code == 401
+
+
+def test_a_signed_url_holds_for_head_too(service: Service):
+    url = f"{service.running.url}{BASE}/task/{service.create()}"
+    signed = service.root.signed_url(url, 10**10)
+    assert service.http.get(signed).status_code == 200
+    answer = service.http.head(signed)
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert service.http.post(signed).status_code == 404
 
 
 def test_a_refused_request_changes_nothing(service: Service):

@@ -15,6 +15,7 @@ from servers import Servers
 from .environments import node_with, python_with, run_script
 from .kit import HOUR, Queue, at, own_queue, slugid
 from .serving import Served, new_client, serving_on
+from .shaped import check_read
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -189,7 +190,8 @@ def test_taskgraph_submits_a_graph_that_its_decision_task_releases(
     """500 tasks, created by many threads with the credentials of the decision task; then a worker
     runs them, each after all that it depends on."""
     queue_id = own_queue()
-    with httpx.Client(base_url=opened.url, timeout=60) as http:
+    hooks = {"response": [check_read]}
+    with httpx.Client(base_url=opened.url, timeout=60, event_hooks=hooks) as http:
         queue = Queue(http)
         decision = slugid()
         queue.create(

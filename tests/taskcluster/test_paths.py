@@ -249,6 +249,42 @@ def test_another_method_is_told_that_there_is_nothing(asking: Asking, name: str)
         refused(asking(method=method), 404, "ResourceNotFound", "unknown")
 
 
+reading = pytest.mark.parametrize(
+    "name", [n for n, r in sorted(ROUTES.items()) if r.method == "GET"]
+)
+
+
+def headers_of(answer: httpx.Response) -> dict[str, str]:
+    """The headers, but for what no two answers share: the date, and a URL that is signed anew."""
+    return {k: v for k, v in answer.headers.items() if k not in ("date", "location")}
+
+
+@reading
+def test_head_is_answered_as_get_but_without_a_body(asking: Asking, name: str):
+    whole, head = asking(), asking(method="HEAD")
+    assert (head.status_code, head.content) == (whole.status_code, b"")
+    own = {"content-length"} if name == "ping" else set[str]()  # it says for how long it is up
+    for key, value in headers_of(whole).items():
+        assert key in own or head.headers[key] == value
+    assert set(head.headers) == set(whole.headers)
+    assert asking().status_code == asking.good, "the connection is in order after it"
+
+
+@reading
+def test_head_is_refused_as_get_but_without_a_body(asking: Asking, name: str):
+    head = asking(method="HEAD", params={"colour": "red"})
+    assert (head.status_code, head.content) == (400, b"")
+    assert int(head.headers["content-length"]) > 0
+    refused(asking(params={"colour": "red"}), 400, "InvalidRequestArguments", name)
+
+
+def test_head_of_what_there_is_not_has_no_body(queue: Queue):
+    for path in ("/nothing", "/tasks", f"/task/{slugid()}"):
+        head = queue.ask("HEAD", path)
+        assert (head.status_code, head.content) == (404, b"")
+    queue.answer("GET", "/ping")
+
+
 BAD = {
     "taskId": ("x", "a" * 22, slugid() + "A", "%00", "%ff", "..%2F" + slugid()),
     "taskGroupId": ("x", slugid()[:-1]),

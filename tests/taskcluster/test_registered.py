@@ -40,7 +40,6 @@ def test_a_worker_is_there_once_it_has_asked_for_work(queue: Queue):
         "lastDateActive",
         "expires",
         "recentTasks",
-        "actions",
     }
     assert (worker["taskQueueId"], worker["workerGroup"], worker["workerId"]) == (
         QUEUE,
@@ -48,7 +47,7 @@ def test_a_worker_is_there_once_it_has_asked_for_work(queue: Queue):
         "i-0a1b",
     )
     assert (worker["provisionerId"], worker["workerType"]) == tuple(QUEUE.split("/"))
-    assert (worker["recentTasks"], worker["actions"]) == ([], [])
+    assert worker["recentTasks"] == []
     assert all(is_time(worker[name]) for name in ("firstClaim", "lastDateActive", "expires"))
 
 

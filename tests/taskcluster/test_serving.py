@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from tests.service.kit import Running, serving
 
@@ -22,8 +23,8 @@ def app(tmp_path: Path) -> Andon:
 
 
 def test_without_the_setting_there_is_no_such_face(app: Andon):
-    with serving(app) as running, running.client() as http:
-        answer = http.get(f"{BASE}/ping")
+    with serving(app) as running:
+        answer = httpx.get(f"{running.url}{BASE}/ping")
         assert answer.status_code == 404
         assert answer.headers["content-type"] == "application/problem+json"
 

@@ -192,7 +192,8 @@ def answer(
         lines += [b"%s: %s\r\n" % header for header in headers]
     lines.append(b"content-type: %s\r\ncontent-length: %d\r\n" % (media_type, len(body)))
     lines.append(b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n")
-    lines.append(body)
+    if cycle.scope["method"] != "HEAD":
+        lines.append(body)
     cycle.response_started = cycle.response_complete = True
     cycle.waiting_for_100_continue = False
     cycle.transport.write(b"".join(lines))

@@ -9,6 +9,7 @@ from urllib.parse import urlencode
 
 import httpx
 from tests.service.kit import eventually
+from tests.taskcluster.shaped import check_message
 
 STREAM = "/api/queue-events/v1/stream"
 NAMES = "exchange/taskcluster-queue/v1/"
@@ -75,6 +76,8 @@ def listening(
         listener = Listener(answer)
         eventually(lambda: listener.last_id)
         yield listener
+        for message in listener.messages:
+            check_message(message)
 
 
 def query(bindings: Sequence[tuple[str, str]]) -> str:

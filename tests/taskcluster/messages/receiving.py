@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 from standardwebhooks.webhooks import Webhook
+from tests.taskcluster.shaped import check_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,6 +35,9 @@ class Receiver:
     def close(self) -> None:
         self._server.shutdown()
         self._server.server_close()
+        assert self.wrong == []
+        for message in self.taken:
+            check_message(message)
 
     def names(self) -> list[str]:
         return [one["exchange"].rpartition("/")[2] for one in self.taken]

@@ -14,6 +14,7 @@ from ports import free_port
 from tests.service.kit import Running, eventually, serving
 from tests.taskcluster.environments import python_with, run_script
 from tests.taskcluster.kit import Queue, own_queue, slugid
+from tests.taskcluster.shaped import check_body
 
 from andon import Andon
 from andon.lifecycle.backoff import ExponentialBackoff
@@ -85,6 +86,7 @@ class Consumer:
                     await asyncio.sleep(0.02)
                     continue
                 await message.ack()
+                check_body(message.exchange or "", message.body)
                 self.taken.append(message)
         return self.taken
 

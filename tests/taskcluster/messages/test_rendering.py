@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.taskcluster.kit import slugid
+from tests.taskcluster.shaped import check_body
 
 from andon.artifacts.base import Artifact
 from andon.lifecycle.commands import (
@@ -39,11 +40,14 @@ _WRONG = TaskError(message="it went wrong")
 async def told(life: Life, task_id: str, **options: Any) -> list[Message]:
     """Every message about a task, made after the last of its moves."""
     known = subject(await life.task(task_id))
-    return [
+    found = [
         message
         for event in await life.events(task_id)
         for message in messages_of(event, known, **options)
     ]
+    for message in found:
+        check_body(message.exchange, message.body)
+    return found
 
 
 def brief(message: Message) -> tuple[Any, ...]:

@@ -111,7 +111,8 @@ class Face:
             await self._send(scope, send, 200, b"", ())
             return
         base = next((base for base in _TABLES if path.startswith(base)), None)
-        found = None if base is None else _TABLES[base].find(method, path.removeprefix(base))
+        asked = "GET" if method == "HEAD" else method  # the same, but that no body is sent
+        found = None if base is None else _TABLES[base].find(asked, path.removeprefix(base))
         route, params = (None, {}) if found is None else found
         request = _Request(self.shared, route, params)
         status = await self._answered(request, refusal, scope, receive, send)
@@ -141,6 +142,8 @@ class Face:
             incident, path = errors.new_incident(), scope["path"][:200]
             log.exception("incident %s: %s %s failed", incident, scope["method"], path)
             return await self._refuse(request, errors.unexpected(incident), scope, send)
+        if isinstance(answer, Stream) and scope["method"] == "HEAD":
+            answer = Answer(200, None)
         if isinstance(answer, Stream):
             await answer(scope, receive, send)
             return 0  # how long a client listens is no time that a request takes

@@ -71,13 +71,12 @@ def queue_document(found: ClaimedQueue) -> dict[str, Any]:
 
 
 def worker_type_document(found: ClaimedQueue) -> dict[str, Any]:
-    """The same by its older name. `actions` is required there, and nobody can declare one."""
+    """The same by its older name."""
     provisioner, _, worker_type = found.queue.partition("/")
     return {
         "provisionerId": provisioner,
         "workerType": worker_type,
         **queue_document(found),
-        "actions": [],
     }
 
 
@@ -107,7 +106,6 @@ def worker_document(found: ClaimingWorker) -> dict[str, Any]:
         **row,
         "expires": written(found.expires_at),
         "recentTasks": [{"taskId": run.task, "runId": run.run} for run in found.recent],
-        "actions": [],
     }
     if found.quarantines:
         document["quarantineDetails"] = [

@@ -136,11 +136,10 @@ class _Provisioner(NamedTuple):
     expires_at: int
 
     def document(self) -> dict[str, Any]:
-        """As answers have it; `actions` is required there, and nobody can declare one."""
+        """As answers have it."""
         return {
             "provisionerId": self.name,
             **life_of(self.last_active, self.expires_at),
-            "actions": [],
         }
 
     def joined(self, queue: ClaimedQueue) -> "_Provisioner":

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec.structs import replace
 
 from andon.contract.store import Store
 from andon.model.errors import AuthenticationFailed, ConfigurationError
@@ -132,13 +133,13 @@ class Authentication:
     async def _of_bewit(
         self, request: Incoming, headers: "_Headers", text: str, resource: str
     ) -> Caller:
-        if request.method != "GET":
+        if request.method not in hawk.READING:
             raise AuthenticationFailed(f"A signed URL is for GET, not for {request.method}.")
         if len(text) > hawk.MAX_HEADER:
             raise AuthenticationFailed(f"The bewit has more than {hawk.MAX_HEADER} bytes.")
         bewit = hawk.parse_bewit(text)
         signer = await self._signer(bewit.id, bewit.ext)
-        signed = self._signed(request, headers, resource)
+        signed = replace(self._signed(request, headers, resource), method=hawk.READING[0])
         hawk.check_bewit(bewit, signer.key, signed, self._store.now() / 1000)
         return await self._admitted(signer, request)
 

@@ -20,6 +20,9 @@ MAX_HEADER = 32 * 1024
 MAX_SKEW_S = 15 * 60
 """How far the time in a header may be from the service's own, in seconds."""
 
+READING = ("GET", "HEAD")
+"""Methods that change nothing; a URL is signed as the first, and holds for both."""
+
 _SCHEME = "hawk"
 _NAMES = frozenset({"id", "ts", "nonce", "mac", "hash", "ext"})
 _NEEDED = ("id", "ts", "nonce", "mac")

@@ -15,6 +15,7 @@ from andon.service.taskcluster.trust import certificates
 from andon.service.taskcluster.trust.caller import Caller, RunOf
 from andon.service.taskcluster.trust.certificates import Credentials
 from andon.service.taskcluster.trust.clients import TASK_CLIENT, TASKS_ISSUER, text_of
+from andon.service.taskcluster.trust.hawk import READING
 from andon.service.trust.runtokens import Keys
 
 GRACE_MS = 5 * 60 * 1000
@@ -77,7 +78,7 @@ def run_named(client_id: str) -> RunOf | None:
 def is_own_route(run: RunOf, method: str, path: str) -> bool:
     """Whether a request is about the run itself: to reclaim it, to report, to make its artifacts.
     Such a route looks at the record by itself."""
-    return method != "GET" and f"/task/{run.task_id}/runs/{run.run_id}/" in path
+    return method not in READING and f"/task/{run.task_id}/runs/{run.run_id}/" in path
 
 
 def has_left(run: RunOf, task: Task | None, now: int) -> bool:
