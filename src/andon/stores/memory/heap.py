@@ -32,13 +32,15 @@ class NamedHeap(Generic[K]):
             return
         self._keys[name] = key
         heappush(self._heap, (key, name))
-        self._compact()
+        if len(self._heap) > 2 * len(self._keys) + _MIN_STALE:
+            self._rebuild()
 
     def discard(self, name: str) -> bool:
         """Remove the name; False if it was not there."""
         if self._keys.pop(name, None) is None:
             return False
-        self._compact()
+        if len(self._heap) > 2 * len(self._keys) + _MIN_STALE:
+            self._rebuild()
         return True
 
     def first(self) -> tuple[K, str] | None:
@@ -51,7 +53,6 @@ class NamedHeap(Generic[K]):
             heappop(heap)
         return None
 
-    def _compact(self) -> None:
-        if len(self._heap) > 2 * len(self._keys) + _MIN_STALE:
-            self._heap = [(key, name) for name, key in self._keys.items()]
-            heapify(self._heap)
+    def _rebuild(self) -> None:
+        self._heap = [(key, name) for name, key in self._keys.items()]
+        heapify(self._heap)

@@ -293,7 +293,7 @@ class Records:
 
     def _follow(self, row: Row, effects: Effects, now: int) -> None:
         """Carry out what a write does to readiness, unique keys and edges."""
-        config = self._fleet.queue(effects.queue)
+        config = self._fleet.queues[effects.queue]
         offered = self.ready.update(row, effects, config.max_concurrent_per_key)
         made_room = config.max_concurrent is not None and effects.frees_slot
         if offered or (made_room and self.ready.waiting(config.name)):
