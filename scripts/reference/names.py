@@ -76,6 +76,7 @@ PAGES = (
             "client.flow_handle.Flows",
             "engine.flows.FlowSummary",
             "model.groups.GroupRecord",
+            "model.groups.GroupHappening",
             "lifecycle.flows.FlowProgress",
             "lifecycle.flows.FlowNode",
             "lifecycle.flows.FlowFailure",

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from andon.lifecycle.groups import KEPT_MORE_MS, LET_IN_MS, is_whole, let_in, may_go, sealed
 from andon.model.errors import GroupRefused
-from andon.model.groups import GroupRecord
+from andon.model.groups import GroupHappening, GroupRecord
 
 NOW = 1_900_000_000_000
 RECORD = GroupRecord(
@@ -61,7 +61,8 @@ def test_another_owner_is_refused_and_named() -> None:
 
 def test_a_sealed_group_lets_nobody_in_and_keeps_its_first_moment() -> None:
     first = sealed(RECORD, NOW + 7)
-    assert first == replace(RECORD, sealed_at=NOW + 7)
+    happening = GroupHappening(at=NOW + 7, what="sealed")
+    assert first == replace(RECORD, sealed_at=NOW + 7, untold=(happening,))
     assert sealed(first, NOW + 9) is first
     with pytest.raises(GroupRefused, match="is sealed") as refused:
         let_in("g", first, "ci", None, NOW + 8)

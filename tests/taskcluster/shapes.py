@@ -358,7 +358,20 @@ MESSAGES: dict[str, Schema] = {
     "task-completed": closed(_ABOUT_RUN),
     "task-failed": closed(_ABOUT_RUN),
     "task-exception": closed(_ABOUT_TASK, {"runId": RUN_ID, **WORKER}),
+    "task-priority-changed": closed(
+        {"version": one_of(1), "status": STATUS, "oldPriority": PRIORITY, "newPriority": PRIORITY}
+    ),
     "task-group-resolved": _ABOUT_GROUP,
+    "task-group-sealed": closed({"version": one_of(1), **GROUP_PARTS, "sealed": TIME}),
+    "task-group-priority-changed": closed(
+        {
+            "version": one_of(1),
+            "taskGroupId": SLUGID,
+            "schedulerId": IDENTIFIER,
+            "newPriority": PRIORITY,
+            "tasksAffected": COUNT,
+        }
+    ),
 }
 """Bodies of messages, by their exchange."""
 

@@ -4,7 +4,7 @@ The records are notes of the store, spread over scopes by a hash of the group's 
 by compare and set, and read anew for each call that lets members in."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 from zlib import crc32
 
@@ -13,8 +13,17 @@ import msgspec
 from andon.contract.notes import NoteName, NotePut, PutNote
 from andon.contract.queries import Page, Query
 from andon.contract.store import Store
+from andon.engine.group_news import NewsOfGroups
 from andon.lifecycle.admission import check_key
-from andon.lifecycle.groups import KEPT_MORE_MS, let_in, may_go, sealed
+from andon.lifecycle.groups import (
+    KEPT_MORE_MS,
+    let_in,
+    may_go,
+    news_of,
+    reprioritised,
+    sealed,
+    told,
+)
 from andon.model.errors import (
     AndonError,
     GroupNotFound,
@@ -61,6 +70,8 @@ class Groups:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.news = NewsOfGroups(store)
+        """What happened to groups, for whoever follows them."""
         self._swept = 0  #: the scope that was swept last
         self._after: dict[str, str] = {}
 
@@ -134,15 +145,41 @@ class Groups:
     async def seal(self, group: str) -> GroupRecord:
         """Let nobody in any more, for good; the record as it is then. Repeating it changes nothing.
         Raises `GroupNotFound`."""
+        return await self._change(group, lambda found: sealed(found, self._store.now()))
+
+    async def reprioritised(self, group: str, priority: int, changed: int) -> None:
+        """Tell who follows groups that so many members were given this priority. Raises
+        `GroupNotFound`."""
+        now = self._store.now()
+        await self._change(group, lambda found: reprioritised(found, priority, changed, now))
+
+    async def _change(
+        self, group: str, change: Callable[[GroupRecord], GroupRecord]
+    ) -> GroupRecord:
+        """Write what a change makes of a record, and tell of what happened by it; the record then.
+        What a process that died has not told is told by who repeats its call, or by the sweep."""
         for _ in range(_ATTEMPTS):
             found, value = await self._read(group)
-            new = sealed(found, self._store.now())
-            if new is found:
+            new = change(found)
+            if new is found and not found.untold:
                 return found
-            [outcome] = await self._store.put_notes([PutNote(note_of(group), _encode(new), value)])
-            if outcome is NotePut.WRITTEN:
-                return new
+            written = _encode(new)
+            if new is not found:
+                [outcome] = await self._store.put_notes([PutNote(note_of(group), written, value)])
+                if outcome is not NotePut.WRITTEN:
+                    continue
+            return await self._tell(group, new, written if new is not found else value)
         raise StoreUnavailable(f"Group {group!r} keeps changing; try again.")
+
+    async def _tell(self, group: str, found: GroupRecord, value: bytes) -> GroupRecord:
+        """Bring what is untold among the news; the record after that. Where it has changed
+        meanwhile it is told once more by whoever is next: that is a repeat."""
+        news = news_of(group, found)
+        for one in news:
+            await self.news.append(one)
+        new = told(found, news)
+        await self._store.put_notes([PutNote(note_of(group), _encode(new), value)])
+        return new
 
     async def _read(self, group: str) -> tuple[GroupRecord, bytes]:
         try:
@@ -170,6 +207,8 @@ class Groups:
                 record = _decode(note.value)
             except (msgspec.DecodeError, UnicodeDecodeError):
                 continue  # it is told to whoever asks for the group
+            if record.untold:
+                await self._tell(note.key, record, note.value)
             if not may_go(record, now):
                 continue
             members = await self._store.find(Query(group=note.key, limit=1))

@@ -29,6 +29,7 @@ from andon.engine.debts import Debts
 from andon.engine.dependencies import Dependencies
 from andon.engine.editing import Editing
 from andon.engine.extending import Extending
+from andon.engine.group_news import NewsOfGroups
 from andon.engine.groups import Groups
 from andon.engine.holding import Holding
 from andon.engine.naming import RetryPolicies
@@ -170,7 +171,7 @@ class LocalEngine(StoreReads):
                 self.rollups.keep,
                 self.alert_looks.keep,
             ),
-            sweep=(self._groups.sweep, self.registry.sweep),
+            sweep=(self._groups.sweep, self._groups.news.trim, self.registry.sweep),
             poll_s=poll_s,
         )
         self._opening: asyncio.Lock | None = None
@@ -354,6 +355,16 @@ class LocalEngine(StoreReads):
 
     async def seal_group(self, name: str) -> GroupRecord:
         return await self._groups.seal(name)
+
+    async def tell_reprioritised(self, group: str, priority: int, changed: int) -> None:
+        """Tell who follows groups that so many of its members were given this priority. Raises
+        `GroupNotFound`."""
+        await self._groups.reprioritised(group, priority, changed)
+
+    @property
+    def group_news(self) -> NewsOfGroups:
+        """What happened to groups as a whole."""
+        return self._groups.news
 
     async def code_lists(self, digests: Iterable[str]) -> dict[str, Code]:
         """What workers have code for, by the digests that they name."""

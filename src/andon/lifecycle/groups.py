@@ -8,10 +8,12 @@ each of them. A seal lets in nobody who asks after it; who asked before has writ
 within a minute, or asks again and is refused.
 """
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from andon.model.errors import GroupRefused
-from andon.model.groups import GroupRecord
+from andon.model.groups import GroupHappening, GroupNews, GroupRecord
 
 LET_IN_MS = 60_000
 """How long a member that was let in may take to be written."""
@@ -48,7 +50,39 @@ def let_in(
 
 def sealed(found: GroupRecord, now: int) -> GroupRecord:
     """The record once it is sealed; the same object if it was sealed before."""
-    return found if found.sealed_at is not None else replace(found, sealed_at=now)
+    if found.sealed_at is not None:
+        return found
+    return _with(replace(found, sealed_at=now), GroupHappening(at=now, what="sealed"))
+
+
+def reprioritised(found: GroupRecord, priority: int, changed: int, now: int) -> GroupRecord:
+    """The record once so many of its members were given another priority."""
+    happening = GroupHappening(at=now, what="reprioritised", priority=priority, changed=changed)
+    return _with(found, happening)
+
+
+def news_of(group: str, found: GroupRecord) -> list[GroupNews]:
+    """What is to be told of a group that may not have been told yet, in order."""
+    return [
+        GroupNews(
+            group=group,
+            owner=found.owner,
+            expires_at=found.expires_at,
+            sealed_at=found.sealed_at,
+            happening=happening,
+        )
+        for happening in found.untold
+    ]
+
+
+def told(found: GroupRecord, news: Sequence[GroupNews]) -> GroupRecord:
+    """The record once these stand among the news."""
+    happened = [one.happening for one in news]
+    return replace(found, untold=tuple(one for one in found.untold if one not in happened))
+
+
+def _with(found: GroupRecord, happening: GroupHappening) -> GroupRecord:
+    return replace(found, untold=(*found.untold, happening))
 
 
 def is_whole(found: GroupRecord, now: int) -> bool:
@@ -58,4 +92,4 @@ def is_whole(found: GroupRecord, now: int) -> bool:
 
 def may_go(found: GroupRecord, now: int) -> bool:
     """Whether the record goes if there is no member left."""
-    return found.expires_at <= now and found.open_until <= now
+    return found.expires_at <= now and found.open_until <= now and not found.untold

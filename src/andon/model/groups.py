@@ -1,9 +1,39 @@
 """What is kept of a group of tasks, where somebody needs it kept. Pure data."""
 
+from typing import Literal
+
 import msgspec
 
 GROUP_NOTES = "group"
 """The kind of the notes in which groups are kept (`contract.notes`)."""
+
+NEWS_NOTES = "group-news"
+"""The kind of the notes that say what happened to groups, one after another."""
+
+
+class GroupHappening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What happened to a group as a whole, and is no move of a task.
+
+    Example:
+        record = await app.flows.handle("build-7").record()
+        for happening in record.untold:
+            print(happening.what, happening.at)
+    """
+
+    at: int  #: ms UTC
+    what: Literal["sealed", "reprioritised"]  #: it lets nobody in, or has another priority
+    priority: int = 0  #: that its members were given
+    changed: int = 0  #: so many members have another priority since
+
+
+class GroupNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A happening as whoever follows groups is told of it, with the group as it was then."""
+
+    group: str
+    owner: str
+    expires_at: int  #: ms UTC
+    sealed_at: int | None = None  #: ms UTC
+    happening: GroupHappening
 
 
 class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -22,3 +52,5 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """Members that were let in may still be on their way until then; when it is sealed and this has
     passed, all are there."""
     sealed_at: int | None = None  #: since when no member is let in; for good
+    untold: tuple[GroupHappening, ...] = ()
+    """What happened and may not stand among the news yet: that is written right after."""

@@ -89,6 +89,7 @@ class TaskEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     result: bytes | None = None
     """Only when the task is discarded with its end (docs/rulings.md, R9)."""
     actor: str = ""  #: who made it by hand, if somebody said (`andon.acting_as`)
+    priority: tuple[int, int] | None = None  #: before and after, of a move that changes it
 
 
 class OnHeld(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -102,6 +102,30 @@ def test_a_listener_goes_on_where_it_was_cut(http: httpx.Client):
         assert not listener.gaps
 
 
+CHANGES = ["task-priority-changed", "task-group-priority-changed", "task-group-sealed"]
+
+
+def test_what_becomes_of_a_group_is_told_and_goes_on_where_a_listener_was_cut(
+    http: httpx.Client, receiver: Receiver
+):
+    queue = Queue(http)
+    bindings = [(name, "#") for name in CHANGES]
+    with listening(http, *bindings) as listener:
+        group = queue.create(taskQueueId=own_queue(), schedulerId="sched")
+        queue.answer("POST", f"/task-group/{group}/priority", {"newPriority": "high"})
+        eventually(lambda: sorted(once(of(listener, group))) == sorted(CHANGES[:2]))
+        seen = listener.last_id
+    queue.answer("POST", f"/task-group/{group}/seal")
+    queue.answer("POST", f"/task-group/{group}/seal")
+    with listening(http, *bindings, after=seen) as listener:
+        eventually(lambda: of(listener, group))
+        assert once(of(listener, group)) == CHANGES[2:]
+        [sealed] = [one for one in listener.messages if group in one["routingKey"]]
+    record = queue.answer("GET", f"/task-group/{group}")
+    assert sealed["payload"] == {"version": 1, **record}
+    eventually(lambda: sealed["id"] in receiver.ids)
+
+
 def test_what_happens_while_no_service_runs_is_delivered_by_the_next(
     store_kind: str, servers: Servers, tmp_path: Path, receiver: Receiver
 ):

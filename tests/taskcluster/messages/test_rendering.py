@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from tests.taskcluster.kit import slugid
 from tests.taskcluster.shaped import check_body
 
@@ -19,6 +20,7 @@ from andon.lifecycle.commands import (
     Schedule,
     ShutdownRetry,
 )
+from andon.model.groups import GroupHappening, GroupNews
 from andon.model.task import TaskError
 from andon.model.words import Reason
 from andon.service.taskcluster.messages.exchanges import PREFIX, Exchange, Message
@@ -26,6 +28,7 @@ from andon.service.taskcluster.messages.rendering import (
     Group,
     artifact_messages,
     ends,
+    group_message,
     group_resolved,
     is_of,
     messages_of,
@@ -133,8 +136,46 @@ async def test_a_deadline_and_a_lost_claim_are_exceptions(life: Life):
 
 async def test_what_moves_nothing_is_not_told(life: Life):
     task_id = await life.create()
-    await life.act(task_id, Reprioritise(priority=2))
+    await life.act(task_id, Reprioritise(priority=-3))
     assert await briefs(life, task_id) == [DEFINED, PENDING]
+
+
+async def test_another_priority_is_told_with_what_it_was_before(life: Life):
+    task_id = await life.create(priority="low", routes=["index.a"])
+    await life.act(task_id, Reprioritise(priority=2))
+    await life.claim(task_id)
+    await life.act(task_id, Reprioritise(priority=-2))
+    await life.report(task_id, Complete())
+    messages = await told(life, task_id)
+    assert [
+        (one.exchange.value, one.document["status"]["priority"], one.document["status"]["state"])
+        for one in messages
+    ] == [
+        ("task-defined", "low", "unscheduled"),
+        ("task-pending", "low", "pending"),
+        ("task-priority-changed", "very-high", "pending"),
+        ("task-running", "very-high", "running"),
+        ("task-priority-changed", "very-low", "running"),
+        ("task-completed", "very-low", "completed"),
+    ]
+    first, second = (one for one in messages if one.exchange is Exchange.TASK_PRIORITY_CHANGED)
+    assert set(first.document) == {"version", "status", "oldPriority", "newPriority"}
+    assert (first.document["oldPriority"], first.document["newPriority"]) == ("low", "very-high")
+    assert (second.document["oldPriority"], second.document["newPriority"]) == (
+        "very-high",
+        "very-low",
+    )
+    for one in (first, second):
+        assert one.routing_key.startswith(f"primary.{task_id}._._._.")
+        assert one.routes == ("route.index.a",)
+
+
+async def test_a_priority_beyond_those_with_names_is_told_only_if_the_name_is_another(life: Life):
+    task_id = await life.create(priority="high")
+    for priority in (4, 5, 3):
+        await life.act(task_id, Reprioritise(priority=priority))
+    changes = [one for one in await told(life, task_id) if "newPriority" in one.document]
+    assert [one.document["newPriority"] for one in changes] == ["highest"]
 
 
 async def test_a_run_that_is_retried_is_an_exception_only_where_that_is_asked_for(life: Life):
@@ -275,6 +316,50 @@ async def test_a_group_is_told_of_without_a_task(life: Life):
         "schedulerId": "sched",
         "expires": "2027-01-15T08:00:00.000Z",
     }
+
+
+@pytest.mark.parametrize(
+    ("happening", "exchange", "beside"),
+    [
+        (
+            GroupHappening(at=1_800_000_000_007, what="sealed"),
+            Exchange.TASK_GROUP_SEALED,
+            {"expires": "2027-01-15T08:00:00.000Z", "sealed": "2027-01-15T07:00:00.000Z"},
+        ),
+        (
+            GroupHappening(at=1_800_000_000_007, what="reprioritised", priority=3, changed=7),
+            Exchange.TASK_GROUP_PRIORITY_CHANGED,
+            {"newPriority": "highest", "tasksAffected": 7},
+        ),
+    ],
+)
+def test_what_happens_to_a_group_as_a_whole_is_told(
+    happening: GroupHappening, exchange: Exchange, beside: dict[str, Any]
+):
+    group = slugid()
+    news = GroupNews(
+        group=group,
+        owner="sched",
+        expires_at=1_800_000_000_000,
+        sealed_at=1_799_996_400_000,
+        happening=happening,
+    )
+    message = group_message(news)
+    assert message is not None
+    assert (message.exchange, message.at, message.lane) == (exchange, happening.at, group)
+    assert message.keys == (f"primary.{group}.sched._",)
+    assert msgspec.json.decode(message.body) == {
+        "version": 1,
+        "taskGroupId": group,
+        "schedulerId": "sched",
+        **beside,
+    }
+    check_body(message.exchange, message.body)
+    again = group_message(news)
+    assert again is not None
+    assert again.id == message.id
+    for other in (replace(news, group="build-7"), replace(news, owner="a b")):
+        assert group_message(other) is None, "the face has no such group"
 
 
 async def test_the_moves_of_an_earlier_task_of_the_same_id_are_not_told_of_this_one(life: Life):

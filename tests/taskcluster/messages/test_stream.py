@@ -297,7 +297,10 @@ def test_the_clients_own_event_classes_ask_for_what_they_get(http: httpx.Client,
             "taskFailed": {"taskGroupId": group},
             "taskException": {"taskGroupId": group},
             "artifactCreated": {"taskGroupId": group},
+            "taskPriorityChanged": {"taskGroupId": group},
             "taskGroupResolved": {"taskGroupId": group},
+            "taskGroupSealed": {"taskGroupId": group},
+            "taskGroupPriorityChanged": {"taskGroupId": group, "schedulerId": "-"},
         },
     )
     assert {one["exchange"] for one in asked.values()} == {NAMES + one.value for one in ALL}
@@ -308,12 +311,20 @@ def test_the_clients_own_event_classes_ask_for_what_they_get(http: httpx.Client,
         live(queue, taskGroupId=slugid())
         live(queue, task_id=task_id, taskGroupId=group)
         listener.until(5)
+        last = queue.create(taskGroupId=group)
+        queue.answer("POST", f"/task/{last}/priority", {"newPriority": "low"})
+        queue.answer("POST", f"/task-group/{group}/priority", {"newPriority": "low"})
+        queue.answer("POST", f"/task-group/{group}/seal")
+        listener.until(8)
         assert named(listener) == [
             "task-defined",
             "task-pending",
             "task-running",
             "task-completed",
             "task-group-resolved",
+            "task-priority-changed",
+            "task-group-priority-changed",
+            "task-group-sealed",
         ]
         assert all(
             task_id in one["routingKey"] or group in one["routingKey"] for one in listener.messages

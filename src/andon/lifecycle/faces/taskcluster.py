@@ -41,13 +41,12 @@ def record(task: Task, state: str, history: list[Fields]) -> Fields:
     """The record as the queue's status answer gives it."""
     d, s = task.definition, task.status
     provisioner, slash, worker_type = d.queue.partition("/")
-    highest, lowest = max(_PRIORITIES), min(_PRIORITIES)
     return {
         "taskId": d.id,
         **({"provisionerId": provisioner, "workerType": worker_type} if slash else {}),
         "taskQueueId": d.queue,
         "taskGroupId": d.group or d.id,
-        "priority": _PRIORITIES[max(lowest, min(s.priority, highest))],
+        "priority": priority_name(s.priority),
         **given(
             deadline=maybe_iso(s.deadline),
             expires=maybe_iso(s.expires_at),
@@ -56,6 +55,11 @@ def record(task: Task, state: str, history: list[Fields]) -> Fields:
         "state": state,
         "runs": _runs(task),
     }
+
+
+def priority_name(priority: int) -> str:
+    """The name of a priority; of the nearest that has one."""
+    return _PRIORITIES[max(min(_PRIORITIES), min(priority, max(_PRIORITIES)))]
 
 
 def _retries_left(task: Task) -> int:

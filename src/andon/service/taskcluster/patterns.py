@@ -29,12 +29,17 @@ PARAMETERS: dict[str, re.Pattern[str]] = {
 }
 """By the name of a parameter in a path, what it must match."""
 
-_SLUG = PARAMETERS["taskId"]
+_SLUG, _NAME = PARAMETERS["taskId"], PARAMETERS["workerId"]
 
 
 def is_slugid(text: str) -> bool:
-    """Whether a task of this face may have this id."""
+    """Whether a task of this face, or a group, may have this id."""
     return _SLUG.match(text) is not None
+
+
+def is_identifier(text: str) -> bool:
+    """Whether a scheduler, a provisioner or a worker may be called so."""
+    return _NAME.match(text) is not None
 
 
 def is_parameter(name: str, value: str) -> bool:

@@ -31,7 +31,8 @@ def bare(task_id: str, revision: int) -> Task:
 
 def encode_event(event: TaskEvent, task_id: str) -> bytes:
     """The event as the log keeps it: with its task's id."""
-    if event.actor:  # a move by hand; every other one ends before it, as older releases write it
+    if event.actor or event.priority is not None:
+        # A move by hand; every other one ends before these, as older releases write it.
         return encode(msgspec.structs.replace(event, task=task_id))
     # A tuple of its fields is what the struct encodes to, and cheaper to make.
     return encode(

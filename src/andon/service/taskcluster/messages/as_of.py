@@ -5,6 +5,7 @@ back: the state, runs that were opened since, and what became of the runs there 
 a run that is in a move's event is always the newest at that time.
 """
 
+from collections.abc import Sequence
 from copy import copy
 
 from msgspec.structs import replace
@@ -41,6 +42,7 @@ def as_of(task: Task, event: TaskEvent) -> Task:
     then.state = event.target
     then.revision = event.revision
     then.reason = event.reason
+    then.priority = _priority(status.events, event, status.priority)
     then.runs = runs
     then.tries = _tries(runs)
     then.events = tuple(one for one in status.events if one.revision <= event.revision) or (event,)
@@ -73,6 +75,14 @@ def _then(run: Run, state: State) -> Run:
             run, resolved_at=None, resolved_reason=None, resolved_event=None, error=None, report=""
         )
     return run
+
+
+def _priority(events: Sequence[TaskEvent], event: TaskEvent, now: int) -> int:
+    """What the priority was right after the move: what the next change of it began with."""
+    for one in events:
+        if one.revision > event.revision and one.priority is not None:
+            return one.priority[0]
+    return now
 
 
 def _cell(task: Task, runs: tuple[Run, ...]) -> RunCell | None:

@@ -58,6 +58,10 @@ class Changes:
                     await self._changed.wait()
         return self.seen != seen
 
+    def tell(self) -> None:
+        """Say that there is more, where no hint says it."""
+        self._tell()
+
     def _tell(self) -> None:
         self.seen += 1
         self._changed.set()
@@ -70,11 +74,15 @@ class Changes:
             try:
                 with self._engine.listen([EVENTS_TOPIC]) as hints:
                     self._tell()  # of what came before there was a listener
+                    news = await self._engine.group_news.end()
                     cursor = ""  # of the end of the log, once it was quiet for a while
                     while True:
                         if await hints.wait(SLOW_POLL_S * (0.5 + rng.random())):
                             self._tell()
                             cursor = ""
+                        elif (newest := await self._engine.group_news.end()) != news:
+                            self._tell()  # another process wrote it: there is no hint of notes
+                            news = newest
                         elif not cursor:
                             cursor = await self._engine.events_end()
                             self._tell()

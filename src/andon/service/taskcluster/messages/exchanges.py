@@ -26,7 +26,10 @@ class Exchange(StrEnum):
     TASK_COMPLETED = "task-completed"
     TASK_FAILED = "task-failed"
     TASK_EXCEPTION = "task-exception"
+    TASK_PRIORITY_CHANGED = "task-priority-changed"
     TASK_GROUP_RESOLVED = "task-group-resolved"
+    TASK_GROUP_SEALED = "task-group-sealed"
+    TASK_GROUP_PRIORITY_CHANGED = "task-group-priority-changed"
 
     @property
     def full_name(self) -> str:

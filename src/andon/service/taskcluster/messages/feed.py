@@ -1,7 +1,8 @@
 """Messages read from the event log, from any position on: what every subscriber reads.
 
-A position is the log's cursor before a page and how many of its moves were dealt with; what is
-after it is made into messages again whenever somebody asks, so nothing is lost with a process.
+A position is the log's cursor before a page, how many of its moves were dealt with, and how many of
+the news of groups (`engine.group_news`), which are a log beside it; what is after it is made into
+messages again whenever somebody asks, so nothing is lost with a process.
 Readers at the same position share one reading: those at the end of the log mostly are. A reader
 that is behind reads for itself, and costs the memory of one page.
 
@@ -33,6 +34,7 @@ from andon.service.taskcluster.messages.rendering import (
     Subject,
     artifact_messages,
     ends,
+    group_message,
     group_resolved,
     is_of,
     messages_of,
@@ -50,8 +52,12 @@ PAGE = 100
 
 _PAGES_SHARED = 8
 _ARTIFACTS = 1_000
-_COSTLY = frozenset({Exchange.ARTIFACT_CREATED, Exchange.TASK_GROUP_RESOLVED})
-"""Exchanges whose messages take a question more of each end: asked only for who wants them."""
+_OF_GROUPS = frozenset({Exchange.TASK_GROUP_SEALED, Exchange.TASK_GROUP_PRIORITY_CHANGED})
+"""Exchanges whose messages stand in a log of their own, the news of groups."""
+
+_COSTLY = frozenset({Exchange.ARTIFACT_CREATED, Exchange.TASK_GROUP_RESOLVED, *_OF_GROUPS})
+"""Exchanges whose messages take a question more of each end, or of each page: asked only for who
+wants them."""
 
 
 class Entry(NamedTuple):
@@ -92,7 +98,8 @@ class Feed:
 
     async def end(self) -> str:
         """The position after everything so far."""
-        return _position(await self._engine.events_end(), 0)
+        news = await self._engine.group_news.end()
+        return _position(await self._engine.events_end(), 0, news)
 
     def now(self) -> int:
         """The store's clock, ms UTC."""
@@ -121,10 +128,9 @@ class Feed:
             del self._readings[key]
 
     async def _read(self, position: str, costly: frozenset[Exchange]) -> Page:
-        cursor, skip = self._parsed(position)
+        cursor, skip, told = self._parsed(position)
         page = await self._engine.events(cursor, PAGE)
-        if not page.events:
-            return Page((), _position(page.cursor, 0), page.gap)
+        news = await self._news(page.cursor, told) if costly & _OF_GROUPS else None
         subjects = await self._subjects(page.events[skip:])
         last_ends = _last_ends(page.events, subjects)
         entries: list[Entry] = []
@@ -136,18 +142,36 @@ class Feed:
             if subject is not None and is_of(event, subject.task):
                 messages = await self._messages(event, subject, costly, number in last_ends)
             is_last = number == len(page.events)
-            after = _position(page.cursor, 0) if is_last else _position(cursor, number)
-            entries.append(Entry(after, tuple(messages)))
-        return Page(tuple(entries), _position(page.cursor, 0), page.gap)
+            after = (page.cursor, 0) if is_last else (cursor, number)
+            entries.append(Entry(_position(*after, told), tuple(messages)))
+        if news is None:
+            return Page(tuple(entries), _position(page.cursor, 0, told), page.gap)
+        return Page((*entries, *news.entries), news.position, page.gap or news.gap)
 
-    def _parsed(self, position: str) -> tuple[str, int]:
-        """Cursor, and how many moves after it to leave out. With several partitions pages are not
-        the same each time: then the whole page comes again."""
-        cursor, mark, count = position.rpartition("~")
-        if not mark:
-            return position, 0
-        exact = self._exact and count.isascii() and count.isdecimal() and len(count) < 6
-        return cursor, int(count) if exact else 0
+    async def _news(self, cursor: str, told: int) -> Page | None:
+        """What happened to groups as a whole after so many of the news; it comes after the moves
+        before the cursor. None if nothing did."""
+        found = await self._engine.group_news.after(told, PAGE)
+        if not found.items:
+            return None
+        entries: list[Entry] = []
+        for number, news in found.items:
+            message = None if news is None else group_message(news)
+            if news is None:
+                log.error("Number %d of the news of groups cannot be read, nor told.", number)
+            told_of = () if message is None else (message,)
+            entries.append(Entry(_position(cursor, 0, number), told_of))
+        return Page(tuple(entries), entries[-1].position, found.gap)
+
+    def _parsed(self, position: str) -> tuple[str, int, int]:
+        """Cursor, how many moves after it to leave out, and how many of the news. With several
+        partitions pages are not the same each time: then the whole page comes again."""
+        cursor, *counts = position.rsplit("~", 2)
+        numbers = [
+            int(count) if count.isascii() and count.isdecimal() and len(count) < 16 else 0
+            for count in (*counts, "0", "0")[:2]
+        ]
+        return cursor, numbers[0] if self._exact else 0, numbers[1]
 
     async def _subjects(self, events: Sequence[TaskEvent]) -> dict[str, Subject]:
         """The tasks of the face among those that the moves are about."""
@@ -212,14 +236,14 @@ class Feed:
         about = Group(group, kept.scheduler_id, subject.task.status.expires_at)
         try:
             record = await self._engine.group(group)
-            about = Group(group, record.owner, record.expires_at)
+            about = Group(group, record.owner, record.expires_at, record.sealed_at)
         except GroupNotFound:
             pass  # it has gone with its last member: what that says of it will do
         return [group_resolved(event, about)]
 
 
-def _position(cursor: str, count: int) -> str:
-    return f"{cursor}~{count}"
+def _position(cursor: str, count: int, news: int) -> str:
+    return f"{cursor}~{count}~{news}"
 
 
 def _last_ends(events: Sequence[TaskEvent], subjects: dict[str, Subject]) -> set[int]:

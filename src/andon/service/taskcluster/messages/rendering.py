@@ -11,8 +11,10 @@ import msgspec
 
 from andon.artifacts.base import Artifact
 from andon.lifecycle.faces.fields import iso
+from andon.lifecycle.faces.taskcluster import priority_name
 from andon.lifecycle.profiles import TASKCLUSTER
 from andon.lifecycle.rendering import state_name
+from andon.model.groups import GroupNews
 from andon.model.task import Task, TaskEvent
 from andon.model.words import TERMINAL, State
 from andon.service.taskcluster.answers import status_of
@@ -27,6 +29,7 @@ from andon.service.taskcluster.messages.exchanges import (
     route_key,
     task_key,
 )
+from andon.service.taskcluster.patterns import is_identifier, is_slugid
 
 _VERSION = 1
 _ENDS = {
@@ -50,6 +53,7 @@ class Group(msgspec.Struct, frozen=True):
     name: str
     scheduler_id: str
     expires_at: int | None  #: ms UTC
+    sealed_at: int | None = None  #: ms UTC
 
 
 def is_of(event: TaskEvent, task: Task) -> bool:
@@ -77,6 +81,8 @@ def messages_of(
     """What is told of the move. With `retries_as_exceptions` a run that ended as an exception is
     told of also where another follows by itself."""
     source, target = event.source, event.target
+    if event.priority is not None:
+        return _priority_changed(event, subject)
     if target is None or source is target:
         return []
     told = _Told(event, subject)
@@ -113,6 +119,18 @@ def artifact_messages(
     ]
 
 
+def _priority_changed(event: TaskEvent, subject: Subject) -> list[Message]:
+    """What is told of another priority; nothing if its name is the same."""
+    assert event.priority is not None
+    old, new = map(priority_name, event.priority)
+    if old == new:
+        return []
+    changed = {"oldPriority": old, "newPriority": new}
+    task = as_of(subject.task, event)
+    told = _Told(event, subject)
+    return [told.message(Exchange.TASK_PRIORITY_CHANGED, task, beside=changed)]
+
+
 def group_resolved(event: TaskEvent, group: Group) -> Message:
     """What is told when the move has ended the last task of a group."""
     return Message(
@@ -122,13 +140,45 @@ def group_resolved(event: TaskEvent, group: Group) -> Message:
         # In order with the end that it follows.
         lane=event.task,
         routing_key=group_key(group.name, group.scheduler_id),
-        document={
+        document=_about_group(group),
+    )
+
+
+def group_message(news: GroupNews) -> Message | None:
+    """What is told of what happened to a group as a whole; None if the face has no such group."""
+    group = Group(news.group, news.owner, news.expires_at, news.sealed_at)
+    if not is_slugid(group.name) or not is_identifier(group.scheduler_id):
+        return None
+    happening = news.happening
+    if happening.what == "sealed":
+        exchange, document = Exchange.TASK_GROUP_SEALED, _about_group(group)
+    else:
+        exchange = Exchange.TASK_GROUP_PRIORITY_CHANGED
+        document = {
             "version": _VERSION,
             "taskGroupId": group.name,
             "schedulerId": group.scheduler_id,
-            **({} if group.expires_at is None else {"expires": iso(group.expires_at)}),
-        },
+            "newPriority": priority_name(happening.priority),
+            "tasksAffected": happening.changed,
+        }
+    return Message(
+        exchange=exchange,
+        id=id_of(exchange, group.name, happening.at, happening.priority, happening.changed),
+        at=happening.at,
+        lane=group.name,
+        routing_key=group_key(group.name, group.scheduler_id),
+        document=document,
     )
+
+
+def _about_group(group: Group) -> dict[str, Any]:
+    return {
+        "version": _VERSION,
+        "taskGroupId": group.name,
+        "schedulerId": group.scheduler_id,
+        **({} if group.expires_at is None else {"expires": iso(group.expires_at)}),
+        **({} if group.sealed_at is None else {"sealed": iso(group.sealed_at)}),
+    }
 
 
 class _Told:
@@ -144,15 +194,19 @@ class _Told:
         task: Task,
         number: int | None = None,
         artifact: Artifact | None = None,
+        beside: dict[str, Any] | None = None,
     ) -> Message:
-        """One about the task as it was, and a run of it."""
+        """One about the task as it was, and a run of it; `beside`: what it says in place of the
+        task's tags."""
         event, kept = self._event, self._subject.kept
         status = status_of(task, kept)
         runs: list[dict[str, Any]] = status["runs"]
         run = next((one for one in runs if one["runId"] == number), None)
         worker = _worker(run)
         document: dict[str, Any] = {"version": _VERSION, "status": status}
-        if artifact is None:
+        if beside is not None:
+            document.update(beside)
+        elif artifact is None:
             document["task"] = {"tags": kept.tags}
         if number is not None:
             document["runId"] = number

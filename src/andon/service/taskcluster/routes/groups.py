@@ -61,7 +61,9 @@ async def list_task_group(asked: Asked, _: None) -> dict[str, Any]:
 async def seal_task_group(asked: Asked, _: None) -> dict[str, Any]:
     """Let no task into the group any more, for good."""
     asked.require(schedulerId=(await _group(asked)).owner)
-    return _shown(asked, await asked.engine.seal_group(asked.params["taskGroupId"]))
+    sealed = await asked.engine.seal_group(asked.params["taskGroupId"])
+    asked.shared.feed.changes.tell()
+    return _shown(asked, sealed)
 
 
 @route(
@@ -115,6 +117,8 @@ async def change_task_group_priority(asked: Asked, data: NewPriority) -> dict[st
             and task.status.priority != priority
         ]
         changed += _changed(await asked.engine.act(others, Reprioritise(priority=priority)))
+    await asked.engine.tell_reprioritised(name, priority, len(changed))
+    asked.shared.feed.changes.tell()
     return {
         "taskGroupId": name,
         "schedulerId": record.owner,
