@@ -9,12 +9,14 @@ Run as a command because a peer's environment lacks what it takes to talk to eve
 import asyncio
 import atexit
 import json
+import re
 import shlex
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -62,20 +64,25 @@ class Server(Protocol):
 
 
 @contextmanager
-def running(kind: str, under: Sequence[str] = ()) -> Iterator[Started]:
+def running(kind: str, under: Sequence[str] = (), *, kept: Path | None = None) -> Iterator[Started]:
     """A fresh server of that kind, as the tests start it, stopped at the end whatever happens. It
-    runs under the command `under`, such as valgrind, if one is given; only Redis's can."""
+    runs under the command `under`, such as valgrind, if one is given; only Redis's can. With a
+    folder `kept`, its data is there and stays; what is there already is what it has."""
     sys.path.insert(0, str(TESTS))
     make = {"redis": _redis, "postgres": _postgres, "nats": _nats}[kind]
-    with tempfile.TemporaryDirectory(prefix=f"andon-bench-{kind}-") as folder:
-        server, url, about = make(Path(folder))
+    with tempfile.TemporaryDirectory(prefix=f"andon-bench-{kind}-") as temporary:
+        folder = Path(temporary) if kept is None else kept
+        is_new = not folder.is_dir() or not any(folder.iterdir())
+        folder.mkdir(parents=True, exist_ok=True)
+        server, url, about = make(folder)
         if under:
             _put_redis_under(under)
         server.start()
         try:
             started = Started(kind, url.format(server=server), about, server.pid)
-            empty(started.url)
-            if kind == "postgres":
+            if is_new:
+                empty(started.url)
+            if is_new and kind == "postgres":
                 _warm_postgres(started.url)
             yield started
         finally:
@@ -111,6 +118,8 @@ def _redis(folder: Path) -> tuple[Server, str, str]:
     versions = {program: _version(program, "v=") for program in found}
     newest = max(found, key=lambda program: tuple(map(int, versions[program].split("."))))
     redis.binary = lambda: Path(newest)
+    (folder / "data" / "redis.conf").unlink(missing_ok=True)  # a kept one names an older port
+    redis.PATIENCE_S = 600.0  # a large log is read at the start
     # No rewriting of the log: it would come in the middle of one side's measurement.
     server = redis.RedisServer(
         folder / "data", appendfsync="everysec", settings=["auto-aof-rewrite-percentage 0"]
@@ -142,6 +151,12 @@ def _work_of_redis(url: str) -> int:
     raise RuntimeError("Redis does not say how many commands it has processed.")
 
 
+def commands(url: str) -> int:
+    """Commands that a Redis server has run so far, those within scripts too."""
+    told = _ask_redis(url, "INFO", "commandstats").decode()
+    return sum(int(found) for found in re.findall(r"calls=(\d+)", told))
+
+
 # --- PostgreSQL ---
 
 
@@ -170,13 +185,13 @@ def _warm_postgres(url: str) -> None:
     _in_postgres(url, f"SELECT count({message}) FROM generate_series(1, {LOG_MB})", "CHECKPOINT")
 
 
-def _in_postgres(url: str, *statements: str) -> Any:
-    """Run statements; the only value of the last."""
+def _in_postgres(url: str, *statements: str, database: str = "postgres") -> Any:
+    """Run statements; the only value of the last. In another database if none is named, so that
+    this one's counters are not ours."""
     import asyncpg
 
     async def run() -> Any:
-        # Another database, so that this one's counters are not ours.
-        where = urlsplit(url)._replace(path="/postgres").geturl()
+        where = urlsplit(url)._replace(path=f"/{database}", query="").geturl()
         connection = await asyncpg.connect(where, timeout=10)
         try:
             *first, last = statements
@@ -263,6 +278,16 @@ _WORK: dict[str, Callable[[str], int]] = {
     "postgresql": _work_of_postgres,
     "nats": _work_of_nats,
 }
+
+
+def settle(kind: str, url: str) -> None:
+    """Let a server that was just filled do at once what it would do in the hours after."""
+    if kind == "redis":
+        _ask_redis(url, "BGREWRITEAOF")
+        while b"aof_rewrite_in_progress:1" in _ask_redis(url, "INFO", "persistence"):
+            time.sleep(0.5)
+    elif kind == "postgres":
+        _in_postgres(url, "VACUUM ANALYZE", "CHECKPOINT", database=urlsplit(url).path[1:])
 
 
 def empty(url: str) -> None:

@@ -16,6 +16,8 @@ from servers import Servers
 from servers.redis import RedisServer
 
 from andon import Andon
+from andon.contract.limits import MAX_BATCH, SCAN_BUDGET
+from andon.contract.queries import Query
 from andon.lifecycle.commands import Fail
 from andon.model.headers import FLOW_TAG
 from andon.model.task import TaskError
@@ -206,6 +208,23 @@ async def test_no_page_asks_more_of_redis_with_more_tasks(tmp_path: Path) -> Non
     more = {path: (few[path], many[path]) for path in PAGES if many[path] > 1.1 * few[path] + 10}
     assert more == {}
     assert max(many.values()) < 2_000
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "redis", "postgres"])
+async def test_dead_letters_of_a_queue_are_not_looked_for_among_those_of_others(
+    kind: str, servers: Servers, tmp_path: Path
+) -> None:
+    async with opened(servers.fresh_url(kind, tmp_path)) as kit:
+        await kit.moved(await kit.active("mine", queue="mine"), FINAL)
+        for _ in range(SCAN_BUDGET // MAX_BATCH + 1):  # all newer
+            await kit.submit_many(MAX_BATCH, queue="others")
+            changes = [
+                kit.change(task, FINAL) for task in await kit.claim(MAX_BATCH, queues=("others",))
+            ]
+            await kit.store.commit(changes)
+        query = Query(dead_letters=True, queue="mine", newest_first=True, limit=10)
+        page = await kit.store.find(query)  # one call, which looks at no more than the budget
+        assert [task.id for task in page.tasks] == ["mine"]
 
 
 async def commands_of(server: RedisServer, look: Callable[[str], Any], path: str) -> int:

@@ -55,6 +55,15 @@ def lists_asked(query: Query) -> tuple[str, ...]:
     return tuple(failures_of(state, query.name) for state in dict.fromkeys(states))
 
 
+def states_asked(query: Query) -> tuple[State, ...]:
+    """The states of all that a query asks for, as far as it says; empty if that is every state."""
+    if query.worker is not None:
+        return (State.ACTIVE,)
+    if not query.dead_letters:
+        return query.states
+    return tuple(s for s in query.states or State if s in DEAD_LETTER_STATES)
+
+
 def due_states(query: Query) -> tuple[State, ...]:
     """The states that a query by due time walks."""
     return tuple(s for s in WAITS_FOR_TIME if not query.states or s in query.states)

@@ -19,6 +19,7 @@ EVERY = {
     "history": 15.0,
     "letters": 3.0,
     "log": 1.0,
+    "looking": 0.5,
     "queue": 0.5,
     "schedules": 2.0,
     "store": 1.0,

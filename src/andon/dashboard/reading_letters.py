@@ -1,6 +1,5 @@
 """What the page of dead letters reads."""
 
-import asyncio
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -8,7 +7,7 @@ import msgspec
 from andon.contract.limits import MAX_BATCH
 from andon.contract.queries import Page, Query
 from andon.dashboard.patience import within
-from andon.dashboard.reading_tasks import need_to_read
+from andon.dashboard.reading_tasks import FIRST_LOOK_S, LOOK_S, for_a_moment, need_to_read
 from andon.dashboard.views.letters import Letters
 from andon.engine.paging import full_page
 from andon.lifecycle.error_fingerprint import letter_fingerprint
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from andon.dashboard.access import Visitor
     from andon.dashboard.reading import Reader
     from andon.model.task import Task
-
-_LOOK_S = 1.5
 
 
 async def letters(reader: "Reader", queue: str, visitor: "Visitor | None" = None) -> Letters:
@@ -58,13 +55,12 @@ async def page_of(
     """A page of dead letters, of one group if one is named."""
     need_to_read(visitor, queue)
     engine = await reader.engine()
-    until = asyncio.get_running_loop().time() + _LOOK_S
     query = msgspec.structs.replace(letters_query(queue, cursor), limit=limit)
     return await within(
         full_page(
             engine,
             query,
             keep=lambda task: is_of(fingerprint, task),
-            goes_on=lambda _: asyncio.get_running_loop().time() < until,
+            goes_on=for_a_moment(LOOK_S if cursor else FIRST_LOOK_S),
         )
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from andon.contract.queries import Page
 from andon.dashboard.patience import within
 from andon.dashboard.requests import Refused
 from andon.dashboard.views.task import (
@@ -37,8 +38,12 @@ MOST_LINES = 500
 """Lines of a log that are shown, the newest."""
 
 _MOST_LOG_PAGES = 200
-_LOOK_S = 1.5
-"""How long a list may look for its tasks; what it has found by then is shown, with a way on."""
+FIRST_LOOK_S = 0.08
+"""How long a page may look for tasks that no index holds, before it is shown with what it has
+found, and a way on. To whoever looks at it live, more comes by itself (`LookingOn`)."""
+
+LOOK_S = 1.5
+"""How long a page may look that somebody goes on to."""
 
 
 async def task_list(
@@ -48,11 +53,21 @@ async def task_list(
     if visitor is not None:
         need_to_read(visitor, asked.queue)
     engine = await reader.engine()
-
-    keep = None if asked.states else _is_no_schedule
     page = await within(
-        full_page(engine, asked.query(), keep=keep, goes_on=_for_a_moment(), keeps_most=True)
+        full_page(
+            engine,
+            asked.query(),
+            keep=is_listed(asked),
+            goes_on=for_a_moment(LOOK_S if asked.cursor else FIRST_LOOK_S),
+            keeps_most=True,
+        )
     )
+    return await list_of(reader, asked, page)
+
+
+async def list_of(reader: "Reader", asked: TaskFilter, page: Page) -> TaskList:
+    """The list of what was found."""
+    engine = await reader.engine()
     return TaskList(
         asked=asked,
         rows=rows_of(page.tasks, engine.now()),
@@ -60,6 +75,12 @@ async def task_list(
         now=engine.now(),
         total=total_of(asked, await reader.queues()),
     )
+
+
+def is_listed(asked: TaskFilter) -> Callable[[Task], bool] | None:
+    """Which of the tasks that a filter finds its list has; None: all. Schedules have a page of
+    their own."""
+    return None if asked.states else _is_no_schedule
 
 
 def _is_no_schedule(task: Task) -> bool:
@@ -200,19 +221,18 @@ _FIELDS = ("id", "name", "key", "group", "tag")
 async def field_of(reader: "Reader", text: str, visitor: "Visitor") -> str:
     """What a text that is looked for is: `task`, the id of one; `id`, how some begin; `name`,
     `key`, `group` or `tag`; `failures`, the name of what has failed, if none of the newest tasks
-    has it. Empty if it is nothing."""
+    has it. Empty if it is nothing, as far as a short look says."""
     engine = await reader.engine()
     [task] = await within(engine.get([text]))
     if task is not None:
         return "task"
     need_to_read(visitor, "")
-    in_all = _for_a_moment()
     for field in _FIELDS:
         asked = TaskFilter(**{field: text})  # pyright: ignore[reportArgumentType]
         try:
             if field == "name" and await _are_failures_alone(engine, asked):
                 return "failures"
-            goes_on = _for_a_moment(_LOOK_S / 2) if field == "id" else in_all
+            goes_on = for_a_moment(FIRST_LOOK_S / 2)
             page = await within(full_page(engine, asked.query(1), goes_on=goes_on))
         except ConfigurationError:
             continue  # it cannot be one
@@ -231,7 +251,7 @@ async def _are_failures_alone(engine: "Engine", asked: TaskFilter) -> bool:
     return bool((await within(full_page(engine, failed.query(1)))).tasks)
 
 
-def _for_a_moment(seconds: float = _LOOK_S) -> Callable[[int], bool]:
+def for_a_moment(seconds: float) -> Callable[[int], bool]:
     """Whether to look on, whatever was found: until a moment has passed."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds

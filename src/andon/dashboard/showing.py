@@ -202,12 +202,7 @@ class Pages:
             return see_other(f"{place.to('/tasks')}?{urlencode(asked_for.pairs)}")
         if field:
             return see_other(place.to("/tasks", **{field: text}))
-        detail = (
-            f"No task was found that has {text[:100]!r} as its id, name, key, group or tag. Among "
-            "many tasks, a name, and how an id begins, are looked for among the newest for a "
-            "moment; the page Tasks goes on."
-        )
-        return Shown("Nothing found", [messages.refusal("Nothing found", detail)])
+        return Shown("Nothing found", [messages.nothing_found(place, text)])
 
     # --- dead letters ---
 

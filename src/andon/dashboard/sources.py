@@ -3,9 +3,10 @@
 A topic names a source, such as `andon` or `task/ID`; a page asks for its topics by one stream.
 """
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote
 
+from andon.dashboard.looking_on import LookingOn
 from andon.dashboard.pages import alerts as alerts_page
 from andon.dashboard.pages import andon as andon_page
 from andon.dashboard.pages import bulk as bulk_page
@@ -21,7 +22,7 @@ from andon.dashboard.pages import workers as workers_page
 from andon.dashboard.patience import EVERY
 from andon.dashboard.reading_fleet import flow, schedules, seen_by, workers
 from andon.dashboard.reading_letters import letters
-from andon.dashboard.reading_tasks import LogTail, task_list, task_page
+from andon.dashboard.reading_tasks import LogTail, task_page
 from andon.dashboard.requests import Fields
 from andon.dashboard.views.fleet import Workers
 from andon.dashboard.views.letters import Letters
@@ -53,7 +54,7 @@ MOST_TOPIC = 512
 class Source:
     """One thing that is looked at."""
 
-    every: ClassVar[float] = 0.5  #: seconds from one reading to the next
+    every: float = 0.5  #: seconds from one reading to the next
 
     def __init__(self, rest: str) -> None:
         self.rest = rest  #: what stands after the kind in its topic
@@ -179,20 +180,21 @@ class StoreSource(Source):
 class TasksSource(Source):
     """The first page of a list of tasks. What stands in its topic is the query of the list."""
 
-    every = EVERY["tasks"]
-
     def __init__(self, rest: str) -> None:
         super().__init__(rest)
-        self._asked = filter_of(Fields(parse_qsl(rest, keep_blank_values=True)))
+        self._list = LookingOn(filter_of(Fields(parse_qsl(rest, keep_blank_values=True))))
 
     def is_for(self, visitor: "Visitor") -> bool:
-        return visitor.may(f"tasks:read:{self._asked.queue or '*'}")
+        return visitor.may(f"tasks:read:{self._list.asked.queue or '*'}")
 
     async def read(self, reader: "Reader") -> TaskList:
-        return await task_list(reader, self._asked)
+        seen = await self._list.read(reader)
+        self.every = EVERY["tasks" if self._list.is_over else "looking"]
+        return seen
 
     def draw(self, place: "Place", seen: TaskList) -> "Iterable[Renderable]":
         yield tasks_page.rows(place, seen)
+        yield tasks_page.pager(place, seen)
 
 
 class TaskSource(Source):

@@ -10,6 +10,7 @@ from textual import work
 from textual.binding import Binding, BindingType
 
 from andon.dashboard.acting import Meant
+from andon.dashboard.looking_on import LookingOn
 from andon.dashboard.reading_tasks import task_list
 from andon.dashboard.requests import Fields
 from andon.dashboard.views.tasks import (
@@ -147,11 +148,17 @@ class TasksPage(TaskRows):
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("slash", "filter", "Filter")]
 
+    def __init__(self, desk: Desk, asked: TaskFilter | None = None) -> None:
+        super().__init__(desk, asked)
+        self._list = LookingOn(self.asked)
+
     def heading(self) -> Text:
         """What is listed, and how many there are."""
         view: TaskList | None = self.view
         total = "" if view is None or view.total is None else f"  {view.total:,}"
         more = "  n: next page" if view is not None and view.next else ""
+        if view is not None and view.is_cut:
+            more = "  not all tasks are looked through yet" + more
         chosen = f"  {len(self.chosen):,} chosen" if self.chosen else ""
         return texts.words(
             ("Tasks", "bold"), ": ", self.asked.words, (total, "bold"), chosen, (more, "dim")
@@ -159,7 +166,11 @@ class TasksPage(TaskRows):
 
     async def read(self) -> TaskList:
         """The page of the list."""
-        return await task_list(self.desk.reader, self.asked)
+        if self.asked.cursor:
+            return await task_list(self.desk.reader, self.asked)
+        if self._list.asked != self.asked:
+            self._list = LookingOn(self.asked)
+        return await self._list.read(self.desk.reader)
 
     @work(group="act")
     async def action_filter(self) -> None:

@@ -10,11 +10,30 @@ from andon.dashboard.views.looks import line_of
 if TYPE_CHECKING:
     from htpy import Renderable
 
+    from andon.dashboard.pages.frame import Place
+
 
 def refusal(title: str, detail: str, *, away: bool = False) -> "Renderable":
     """Why there is nothing else; `away`: only for now, and the script loads it anew then."""
     return h.section("#refusal.message", data_away="" if away else None)[
         h.h1[title], h.p[line_of(detail, 1_000)]
+    ]
+
+
+def nothing_found(place: "Place", text: str) -> "Renderable":
+    """That a short look found nothing, with ways to look on."""
+    return h.section("#refusal.message")[
+        h.h1["Nothing found"],
+        h.p[
+            "No task was found that has ",
+            h.bdi[repr(line_of(text, 100))],
+            " as its id, name, key, group or tag. A name that has not failed, and on some stores "
+            "how an id begins, was looked for among the newest tasks only.",
+        ],
+        h.p(".acts")[
+            h.a(".button", href=place.to("/tasks", name=text))["Look through all for the name"],
+            h.a(".button", href=place.to("/tasks", id=text))["Look through all for ids"],
+        ],
     ]
 
 

@@ -165,7 +165,7 @@ def rows(place: "Place", view: TaskList) -> "Renderable":
 
 def _nothing(view: TaskList) -> str:
     if view.next:
-        return "None was found so far: such tasks are looked for one by one. Next looks on."
+        return "None was found so far."
     return "No task is like that." if view.asked != TaskFilter() else "There is no task yet."
 
 
@@ -189,13 +189,20 @@ def row(place: "Place", one: TaskRow, now: int, *, chooses: bool) -> "Renderable
     ]  # fmt: skip
 
 
-def pager(place: "Place", view: TaskList, path: str = "/tasks") -> "Node":
-    """To the next page, and to the first."""
-    if not view.next and not view.asked.cursor:
-        return None
+def pager(place: "Place", view: TaskList) -> "Renderable":
+    """To the next page, and to the first; and whether this one has yet to be looked for."""
     base = dict(view.asked.pairs)
-    return h.nav(".acts", aria_label="More tasks")[
-        view.asked.cursor and h.a(".button", href=place.to(path, **base))["⇤ First"],
+    return h.nav(
+        "#pager.acts", aria_label="More tasks", hidden=not view.next and not view.asked.cursor
+    )[
+        view.is_cut
+        and h.p(".dim")[
+            "No index has just these: tasks are looked through one by one, and not all have been. ",
+            not view.asked.cursor and h.span(".live-only")["What is found comes by itself. "],
+        ],
+        view.asked.cursor and h.a(".button", href=place.to("/tasks", **base))["⇤ First"],
         view.next
-        and h.a(".button", rel="next", href=place.to(path, **base, cursor=view.next))["Next ⇥"],
+        and h.a(".button", rel="next", href=place.to("/tasks", **base, cursor=view.next))[
+            "Look on ⇥" if view.is_cut else "Next ⇥"
+        ],
     ]

@@ -117,6 +117,11 @@ class TaskList(msgspec.Struct, frozen=True, kw_only=True):
     now: int
     total: int | None  #: how many there are, where counters say so
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether a page is not full because looking for its tasks would have taken too long."""
+        return bool(self.next) and len(self.rows) < PAGE
+
 
 def rows_of(tasks: Sequence[Task], now: int) -> list[TaskRow]:
     """Tasks as rows."""

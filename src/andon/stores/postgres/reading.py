@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from andon.contract.isolation import each_alone
 from andon.contract.limits import MOST_SORTED, SCAN_BUDGET
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
-from andon.contract.query_filter import DUE, due_states, lists_asked, matches
+from andon.contract.query_filter import DUE, due_states, lists_asked, matches, states_asked
 from andon.lifecycle.constants import HISTORY_KEPT
 from andon.lifecycle.discarded import Discarded, discarded_of
 from andon.model.errors import ConfigurationError
@@ -213,9 +213,9 @@ def _axis_of(query: Query) -> _Axis:
         return "by_group", (query.group,)
     if names := lists_asked(query):
         return "by_list", (list(names),)
-    if query.dead_letters:
+    if query.dead_letters and query.queue is None:
         return "by_dead", ()
-    states = (State.ACTIVE,) if query.worker is not None else query.states
+    states = states_asked(query)
     if not states and query.queue is None:
         return "by_seq", ()
     return "by_state", (query.queue, [s.value for s in (states or tuple(State))])

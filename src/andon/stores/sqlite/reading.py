@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from andon.contract.limits import MOST_SORTED, SCAN_BUDGET
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
-from andon.contract.query_filter import DUE, due_states, lists_asked, matches
+from andon.contract.query_filter import DUE, due_states, lists_asked, matches, states_asked
 from andon.lifecycle.constants import HISTORY_KEPT
 from andon.lifecycle.discarded import Discarded, discarded_of
 from andon.model.errors import ConfigurationError
@@ -237,9 +237,9 @@ def _axis(db: sqlite3.Connection, query: Query, start: _Place) -> Iterator[_Plac
         return walk("by_group", query.group)
     if names := lists_asked(query):
         return heapq.merge(*(walk("by_list", name) for name in names), reverse=query.newest_first)
-    if query.dead_letters:
+    if query.dead_letters and query.queue is None:
         return walk("by_dead")
-    states = (State.ACTIVE,) if query.worker is not None else query.states
+    states = states_asked(query)
     if not states and query.queue is None:
         return walk("by_seq")
     queues = _queue_ids(db, query.queue)

@@ -1,0 +1,261 @@
+"""Who looks at the board of `board.py`: streams of its first page, and what they cost."""
+
+import asyncio
+import os
+import statistics
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from random import Random
+from typing import Any
+from urllib.parse import urlsplit
+
+import board_stores
+import httpx
+from board_served import Served
+from board_stores import Filled
+
+from andon.bench import producing
+from andon.bench.app import noop
+from andon.bench.processes import WorkerProcess
+from andon.client.app import Andon
+from andon.engine.rollups import Rollups
+from andon.lifecycle.minutes import MINUTE_MS
+
+QUEUE = "drained"
+WATCHING = (0, 1, 100)
+_PATIENCE_S = 60.0
+
+
+class Looker:
+    """One stream of the first page, as a browser reads it."""
+
+    def __init__(self) -> None:
+        self.last_id = ""
+        self.fragments: dict[bytes, bytes] = {}  #: the newest of each, by its id in the page
+        self.bytes = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def look(self, url: str) -> None:
+        """Open the stream, going on where it was."""
+        self._task = asyncio.ensure_future(self._read(url))
+
+    async def leave(self) -> None:
+        """Close the stream."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _read(self, url: str) -> None:
+        at = urlsplit(url)
+        reader, writer = await asyncio.open_connection(at.hostname, at.port, limit=2**20)
+        try:
+            again = f"Last-Event-ID: {self.last_id}\r\n" if self.last_id else ""
+            head = f"GET /live?topic=andon HTTP/1.1\r\nHost: {at.netloc}\r\n{again}\r\n"
+            writer.write(head.encode())
+            await reader.readuntil(b"\r\n\r\n")
+            told = b""
+            while size := int(await reader.readline(), 16):  # chunks, as HTTP has them
+                piece = await reader.readexactly(size + 2)
+                self.bytes += len(piece)
+                *events, told = (told + piece[:-2]).split(b"\n\n")
+                for event in events:
+                    self._take(event)
+        finally:
+            writer.close()
+
+    def _take(self, event: bytes) -> None:
+        named = dict(line.split(b": ", 1) for line in event.split(b"\n") if b": " in line)
+        if named.get(b"event") == b"fragment":
+            self.last_id = named[b"id"].decode()
+            name = event.split(b' id="', 1)[1].split(b'"', 1)[0]
+            self.fragments[name] = event.partition(b"\nevent")[2]
+
+
+class Lookers:
+    """Several who look at once."""
+
+    def __init__(self, url: str, count: int) -> None:
+        self._url = url
+        self.all = [Looker() for _ in range(count)]
+
+    async def look(self) -> int:
+        """Open all streams, and wait until each has got something; how many have."""
+        before = [one.bytes for one in self.all]
+        for one in self.all:
+            one.look(self._url)
+        until, have = time.monotonic() + _PATIENCE_S, 0
+        while have < len(self.all) and time.monotonic() < until:
+            await asyncio.sleep(0.02)
+            have = sum(
+                bool(one.last_id) and one.bytes > was
+                for one, was in zip(self.all, before, strict=True)
+            )
+        return have
+
+    async def leave(self) -> None:
+        """Close them all."""
+        await asyncio.gather(*(one.leave() for one in self.all))
+
+    async def alike(self) -> int:
+        """How many come to have seen the same of every fragment as the first of them, at one
+        moment."""
+        until, most = time.monotonic() + _PATIENCE_S, 0
+        while most < len(self.all) and time.monotonic() < until:
+            first = self.all[0]
+            same = [one for one in self.all if one.last_id == first.last_id]
+            most = max(most, sum(one.fragments == first.fragments for one in same))
+            await asyncio.sleep(0.02)
+        return most
+
+
+@asynccontextmanager
+async def looked_at(served: Served, count: int) -> AsyncIterator[Lookers]:
+    """So many look at the first page for as long as the block lasts."""
+    lookers = Lookers(served.url, count)
+    await lookers.look()
+    try:
+        yield lookers
+    finally:
+        await lookers.leave()
+
+
+# --- while tasks drain ---
+
+
+async def _drained(
+    served: Served, store: Filled, app: Andon, tasks: int, count: int
+) -> dict[str, float]:
+    """A drain while so many look."""
+    handler = noop.type.handler
+    assert handler is not None
+    task = app.task(name=noop.name, queue=QUEUE)(handler)
+    engine = await app.engine()
+    await producing.submit(task, tasks, "bulk", 1)
+    async with looked_at(served, count):
+        async with WorkerProcess(store.url, QUEUE, concurrency=100):
+            while (left := await _left(engine)) == tasks:  # noqa: ASYNC110 - another process's
+                await asyncio.sleep(0.02)
+            cpu, begun = served.cpu_s, time.perf_counter()
+            while await _left(engine):  # noqa: ASYNC110 - another process ends them
+                await asyncio.sleep(0.05)
+            seconds = time.perf_counter() - begun
+            used = served.cpu_s - cpu
+        return {
+            "rate": left / seconds,
+            "cpu_percent": 100 * used / seconds,
+            "rss_mb": served.rss_mb,
+        }
+
+
+async def _left(engine: Any) -> int:
+    queues = {one.queue: one.counts for one in await engine.stats()}
+    counts = queues.get(QUEUE, {})
+    return sum(counts.get(state, 0) for state in ("pending", "active"))
+
+
+async def viewers(store: Filled, tasks: int, rounds: int) -> dict[str, Any]:
+    """What a hundred who look cost beside one, and both beside nobody: rounds in turn, and each in
+    another order."""
+    found: dict[int, list[dict[str, float]]] = {count: [] for count in WATCHING}
+    async with Andon(store.url) as app:
+        for number in range(rounds):
+            turn = number % len(WATCHING)
+            for count in WATCHING[turn:] + WATCHING[:turn]:
+                served = Served(store.url)
+                try:
+                    found[count].append(await _drained(served, store, app, tasks, count))
+                finally:
+                    served.close()
+                await board_stores.emptied(store.url, QUEUE)
+    told: dict[str, Any] = {
+        str(count): {name: round(statistics.median(r[name] for r in rows), 2) for name in rows[0]}
+        for count, rows in found.items()
+    }
+    nobody = [row["rate"] for row in found[0]]
+    for count in WATCHING[1:]:
+        ratios = [one["rate"] / other for one, other in zip(found[count], nobody, strict=True)]
+        told[str(count)]["rate_beside_nobody"] = {
+            "median": round(statistics.median(ratios), 3),
+            "least": round(min(ratios), 3),
+            "most": round(max(ratios), 3),
+        }
+    return told
+
+
+# --- while nothing happens ---
+
+
+async def streams(served: Served, count: int, idle_s: float = 10.0) -> dict[str, Any]:
+    """So many streams at once, while nothing happens; then all break off and come back, while
+    something changes."""
+    before = served.rss_mb
+    begun = time.perf_counter()
+    lookers = Lookers(served.url, count)
+    try:
+        opened = await lookers.look()
+        took = time.perf_counter() - begun
+        cpu = served.cpu_s
+        await asyncio.sleep(idle_s)
+        idle = (served.cpu_s - cpu) / idle_s
+        async with httpx.AsyncClient(base_url=served.url, timeout=30) as http:
+            asked = time.perf_counter()
+            (await http.get("/")).raise_for_status()
+            page_ms = (time.perf_counter() - asked) * 1000
+        rss = served.rss_mb
+        await lookers.leave()
+        await lookers.look()
+        alike = await lookers.alike()
+    finally:
+        await lookers.leave()
+    return {
+        "asked_for": count,
+        "with_a_fragment": opened,
+        "opened_s": round(took, 2),
+        "rss_mb_more": round(rss - before, 1),
+        "cpu_percent_idle": round(100 * idle, 1),
+        "page_meanwhile_ms": round(page_ms, 1),
+        "alike_after_coming_back": alike,
+    }
+
+
+async def nobody(served: Served, store: Filled, idle_s: float) -> dict[str, Any]:
+    """What a service costs that nobody looks at, with all that its timekeeper does."""
+    cpu, server = served.cpu_s, store.server_cpu_s
+    await asyncio.sleep(idle_s)
+    return {
+        "service_percent": round(100 * (served.cpu_s - cpu) / idle_s, 3),
+        "server_percent": round(100 * (store.server_cpu_s - server) / idle_s, 3),
+    }
+
+
+async def rolled_up(store: Filled, tasks: int) -> dict[str, Any]:
+    """What it costs to roll up a minute in which so many tasks ran, of the service and the server
+    together. Nobody else may roll up meanwhile."""
+    async with Andon(store.url) as app, board_stores.engine(store.url) as engine:
+        rollups = Rollups(engine.store, Random(1))
+        await _next_minute(engine)
+        await rollups.roll_up()  # from here on it counts
+        handler = noop.type.handler
+        assert handler is not None
+        await producing.submit(app.task(name=noop.name, queue=QUEUE)(handler), tasks, "bulk", 1)
+        async with WorkerProcess(store.url, QUEUE, concurrency=100):
+            while await _left(engine):  # noqa: ASYNC110 - another process ends them
+                await asyncio.sleep(0.05)
+        await _next_minute(engine)
+        cpu, server = time.process_time(), store.server_cpu_s
+        row = await rollups.roll_up()
+        ms = 1000 * (time.process_time() - cpu + store.server_cpu_s - server)
+    await board_stores.emptied(store.url, QUEUE)
+    counted = 0 if row is None else sum(one.finished for one in row.queues.values())
+    return {"tasks": tasks, "counted": counted, "ms": round(ms, 2),
+            "percent": round(100 * ms / MINUTE_MS, 4)}  # fmt: skip
+
+
+async def _next_minute(engine: Any) -> None:
+    await asyncio.sleep((MINUTE_MS - engine.now() % MINUTE_MS) / 1000 + 0.5)
+
+
+def load() -> float:
+    """Of the machine, in the last minute."""
+    return round(os.getloadavg()[0], 1)

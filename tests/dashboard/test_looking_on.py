@@ -1,0 +1,103 @@
+"""Lists that no index holds: looked for on and on while somebody looks, and cheap from then on."""
+
+import pytest
+
+from andon import Andon
+from andon.contract.queries import Query
+from andon.dashboard.looking_on import LookingOn
+from andon.dashboard.reading import Reader
+from andon.dashboard.views.bodies import Redaction
+from andon.dashboard.views.tasks import TaskFilter
+from andon.engine.base import Engine, Submission
+from andon.model.words import State
+
+pytestmark = pytest.mark.usefixtures("no_patience")
+
+OTHERS = 2_500
+"""More than one call of a store looks at."""
+
+
+@pytest.fixture
+def no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reading asks the store once."""
+    monkeypatch.setattr("andon.dashboard.looking_on.FIRST_LOOK_S", 0.0)
+    monkeypatch.setattr("andon.dashboard.looking_on.LOOK_S", 0.0)
+
+
+class Looked:
+    """An engine in memory with a rare task that is older than many others."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.reader = Reader(self._engine, Redaction(()), "")
+
+    async def _engine(self) -> Engine:
+        return self.engine
+
+    async def submit(self, *ids: str, name: str) -> None:
+        for start in range(0, len(ids), 100):
+            some = [Submission(id=one, name=name, delay=3600) for one in ids[start : start + 100]]
+            await self.engine.submit(some)
+
+    async def until_over(self, asked: TaskFilter) -> tuple[LookingOn, list[list[str]]]:
+        looking, seen = LookingOn(asked), []
+        while True:
+            view = await looking.read(self.reader)
+            seen.append([row.id for row in view.rows])
+            if looking.is_over:
+                assert not view.is_cut
+                return looking, seen
+            assert view.is_cut
+
+
+async def test_what_is_rare_comes_by_itself(monkeypatch: pytest.MonkeyPatch):
+    async with Andon("memory://") as app:
+        looked = Looked(await app.engine())
+        await looked.submit("old", name="rare")
+        await looked.submit(*(f"t{n}" for n in range(OTHERS)), name="other")
+        looking, seen = await looked.until_over(TaskFilter(name="rare"))
+        assert seen[0] == []
+        assert seen[-1] == ["old"]
+        calls = count_calls(monkeypatch, looked.engine)
+        await looked.submit("new", name="rare")
+        view = await looking.read(looked.reader)
+        assert [row.id for row in view.rows] == ["new", "old"]
+        assert calls == [1]  # however many tasks there are
+
+
+async def test_what_is_no_longer_so_leaves_the_list():
+    async with Andon("memory://") as app:
+        looked = Looked(await app.engine())
+        await looked.submit("one", "two", name="rare")
+        await looked.submit(*(f"t{n}" for n in range(OTHERS)), name="other")
+        looking, seen = await looked.until_over(
+            TaskFilter(name="rare", states=(State.SCHEDULED,), order="oldest")
+        )
+        assert seen[-1] == ["one", "two"]
+        await looked.engine.cancel(["one"])
+        assert [row.id for row in (await looking.read(looked.reader)).rows] == ["two"]
+
+
+async def test_what_has_an_index_is_read_at_once(monkeypatch: pytest.MonkeyPatch):
+    async with Andon("memory://") as app:
+        looked = Looked(await app.engine())
+        await looked.submit(*(f"t{n}" for n in range(OTHERS)), name="other")
+        calls = count_calls(monkeypatch, looked.engine)
+        looking = LookingOn(TaskFilter(name="other"))
+        for _ in range(3):
+            view = await looking.read(looked.reader)
+            assert looking.is_over
+            assert len(view.rows) == 50
+        assert calls == [3]
+
+
+def count_calls(monkeypatch: pytest.MonkeyPatch, engine: Engine) -> list[int]:
+    """How often the engine is asked to find tasks, from now on."""
+    calls, find = [0], engine.find
+
+    async def counted(query: Query) -> object:
+        calls[0] += 1
+        return await find(query)
+
+    monkeypatch.setattr(engine, "find", counted)
+    return calls
