@@ -156,6 +156,24 @@ async def test_what_is_older_than_the_event_log_keeps_goes_but_for_the_newest(sh
     assert [item.number for item in (await other.after(120)).items] == [121]
 
 
+async def test_a_process_that_was_idle_while_others_wrote_and_dropped_goes_on_at_the_end(
+    shop: Shop,
+) -> None:
+    await grouped(shop, "g")
+    await shop.engine.tell_reprioritised("g", 1, 0)
+    idle = LocalEngine(shop.engine.store)
+    assert await idle.group_news.end() == 1
+    for number in range(1, 120):
+        await shop.engine.tell_reprioritised("g", 1, number)
+    await shop.later(EVENTS_KEPT_MS / 1000 + 1)
+    while await shop.engine.group_news.trim():
+        pass
+    page = await idle.group_news.after(1)
+    assert (page.gap, [item.number for item in page.items]) == (True, [120])
+    await idle.tell_reprioritised("g", 1, 120)
+    assert [one.happening.changed for one in await read(shop.engine.group_news, 120)] == [120]
+
+
 async def test_one_that_does_not_decode_is_none_and_the_others_are_read(shop: Shop) -> None:
     await grouped(shop, "g")
     await shop.engine.tell_reprioritised("g", 1, 1)

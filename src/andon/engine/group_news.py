@@ -71,9 +71,10 @@ class NewsOfGroups:
 
     async def end(self) -> int:
         """Number of the newest; 0 if there was never one."""
-        if not self._last:
-            _, ends = await self._ends()
-            self._last = ends.last
+        # What this process knows may be of a week ago, and all that came after it dropped since:
+        # but for the newest, to which the hint then leads.
+        _, ends = await self._ends()
+        self._last = max(self._last, ends.last)
         while found := await self._block(self._last, _BLOCK):
             self._last = found[-1].number
         return self._last
@@ -81,16 +82,13 @@ class NewsOfGroups:
     async def after(self, number: int, limit: int = _BLOCK) -> Read:
         """Up to so many after a number, in order; none at the end."""
         found = await self._block(number, limit)
-        if not found and not self._last:
-            await self.end()
-        if found or number >= self._last:
-            return Read(found, bool(found) and found[0].number > number + 1)
-        # None in its block, and later ones were seen: the block is not kept any more.
+        if found:
+            return Read(found, found[0].number > number + 1)
         _, ends = await self._ends()
         if ends.first <= number + 1:
             return Read([], False)
-        found = await self._block(ends.first - 1, limit)
-        return Read(found, True)
+        # Its block is not kept any more.
+        return Read(await self._block(ends.first - 1, limit), True)
 
     async def trim(self, limit: int = 100) -> int:
         """Drop what is older than the event log keeps moves, but for the newest; how many went."""
