@@ -22,8 +22,7 @@ from andon.lifecycle.commands import Fail
 from andon.model.headers import FLOW_TAG
 from andon.model.task import TaskError
 from andon.model.words import State
-from andon.stores.sqlite import connection
-from andon.stores.sqlite import store as sqlite_store
+from andon.stores.sqlite import connection, open_file
 from andon.stores.sqlite.statements import LIFE
 
 FINAL = Fail(error=TaskError(message="Order 7 not found", type="ValueError"), retryable=False)
@@ -114,7 +113,7 @@ async def test_no_page_scans_a_table_of_sqlite(
     url = f"sqlite:///{tmp_path}/tasks.db"
     async with opened(url) as kit:
         await fill(kit, 300)
-    monkeypatch.setattr(sqlite_store, "connect", traced)
+    monkeypatch.setattr(open_file, "connect", traced)
     async with looking(url) as look:
         asked.clear()
         for now[0] in (*PAGES, *BY_ID):

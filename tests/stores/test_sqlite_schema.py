@@ -24,8 +24,7 @@ from andon.model.task import Definition, Task, TaskError
 from andon.model.words import State
 from andon.stores.kit.codec import encode, encode_event
 from andon.stores.kit.partitions import partition_of
-from andon.stores.sqlite import SqliteStore, connection
-from andon.stores.sqlite import store as store_module
+from andon.stores.sqlite import SqliteStore, connection, open_file
 from andon.stores.sqlite.connection import APPLICATION_ID
 from andon.stores.sqlite.statements import schema
 
@@ -266,12 +265,12 @@ def test_a_process_that_knows_no_lists_by_name_is_refused_by_its_next_write(
         with monkeypatch.context() as known:
             known.setattr(connection, "SCHEMA_VERSION", 4)
             known.setattr(connection, "WRITER_VERSION", 1)
-            known.setattr(store_module, "WRITER_VERSION", 1)
+            known.setattr(open_file, "WRITER_VERSION", 1)
             await older.open()
         newer = SqliteStore(url)
         await newer.open()
         with monkeypatch.context() as known:
-            known.setattr(store_module, "WRITER_VERSION", 1)
+            known.setattr(open_file, "WRITER_VERSION", 1)
             with pytest.raises(StoreError, match="Upgrade and restart it"):
                 await older.create([_pending("after")])
         await older.close()
