@@ -40,7 +40,6 @@ from andon.model.alerts import (
     Rule,
     RuleShown,
     RuleState,
-    Subject,
     Target,
     TargetShown,
 )
@@ -417,8 +416,3 @@ def target_shown(name: str, target: Target) -> TargetShown:
         text_field=target.text_field if target.how == "chat" else "",
         has_secret=bool(target.secret),
     )
-
-
-def subjects_of(rule: RuleShown) -> list[tuple[str, Subject]]:
-    """What of a rule fires."""
-    return [(name, subject) for name, subject in rule.subjects if subject.fired]
