@@ -13,8 +13,6 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from andon.contract.outcomes import Verdict
-from andon.contract.requests import Renewal
 from andon.model.errors import AndonError
 
 logger = logging.getLogger("andon.stores")
@@ -80,12 +78,6 @@ def left_out(what: str, name: str, why: str) -> None:
     """Say that an item without an outcome of its own was left out of a batch. (Its name may be what
     no log can hold.)"""
     logger.error("%s of %r was left out: %s", what, name, why)
-
-
-def renewal_refused(renewal: Renewal, why: str) -> Verdict:
-    """The verdict on a renewal that cannot be written."""
-    logger.error("The renewal of run %r of task %r was refused: %s", renewal.run, renewal.task, why)
-    return Verdict.INVALID
 
 
 def why_of(error: BaseException) -> str:

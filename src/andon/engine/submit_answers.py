@@ -51,11 +51,6 @@ def refused(submission: Submission, error: Exception) -> Submitted:
     return Submitted(submission.id, None, created=False, error=error)
 
 
-def unwritable(_task: Task, why: str) -> Created:
-    """What a store says of a record that it cannot keep."""
-    return Created(CreateKind.INVALID, why=why)
-
-
 def _invalid(task: Task) -> InvalidSubmission | None:
     """Why it was recorded though it can never work (docs/rulings.md, R25), if so."""
     failure = task.status.last_error

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from andon.contract.isolation import AT_FAULT, each_alone, why_of
 from andon.contract.limits import MAX_BATCH, in_batches
 from andon.contract.outcomes import Created, CreateKind
+from andon.contract.refusals import create_refused
 from andon.contract.store import Store, TakesMany, Transactional
 from andon.engine.base import Joinable, Submission, Submitted
 from andon.engine.batching import Batcher
@@ -29,7 +30,7 @@ from andon.engine.holding import Holding
 from andon.engine.joining import Join
 from andon.engine.reading import absent
 from andon.engine.room import Rooms
-from andon.engine.submit_answers import accepted, answer, refused, unwritable
+from andon.engine.submit_answers import accepted, answer, refused
 from andon.engine.writes import LoneWrites, new_write_id
 from andon.lifecycle.admission import (
     admit,
@@ -123,7 +124,7 @@ class Submitting:
         try:
             created = await self.batcher.put(task)
         except AT_FAULT as error:
-            created = unwritable(task, why_of(error))
+            created = create_refused(task, why_of(error))
         if created.kind is _CREATED:
             return [accepted(task)]
         return [await self._settled(task, created)]
@@ -270,7 +271,7 @@ class Submitting:
     async def _create(
         self, outcomes: Sequence[Submitted | None], tasks: Sequence[Task]
     ) -> list[Submitted]:
-        created = await each_alone(self._store.create, tasks, unwritable) if tasks else []
+        created = await each_alone(self._store.create, tasks, create_refused) if tasks else []
         if len(tasks) == len(outcomes) and all(c.kind is _CREATED for c in created):
             return [accepted(task) for task in tasks]
         pairs = list(zip(tasks, created, strict=True))
@@ -300,12 +301,12 @@ class Submitting:
         """Store records that moves bore. A full queue does not keep them out: one that comes to
         such begins scheduled, due at once (docs/rulings.md, R38)."""
         tasks = [self._past_limits(task) for task in tasks]
-        created = await each_alone(self._store.create, tasks, unwritable)
+        created = await each_alone(self._store.create, tasks, create_refused)
         full = {place: tasks[place] for place, one in enumerate(created) if one.kind is _FULL}
         if full:
             now = self._store.now()
             waiting = [_due_at_once(task, now) for task in full.values()]
-            again = await each_alone(self._store.create, waiting, unwritable)
+            again = await each_alone(self._store.create, waiting, create_refused)
             for place, one in zip(full, again, strict=True):
                 created[place] = one
         answers: list[Submitted] = []
@@ -331,7 +332,7 @@ class Submitting:
         try:
             created = await self.batcher.put(task)
         except AT_FAULT as error:
-            created = unwritable(task, why_of(error))
+            created = create_refused(task, why_of(error))
         return await self._settled(task, created)
 
     async def _settled(self, task: Task, created: Created) -> Submitted:
@@ -382,10 +383,10 @@ async def _alone(task: Task, settled: Awaitable[tuple[Task, Created]]) -> tuple[
     except (StoreError, OSError):
         raise
     except AndonError as error:
-        return task, unwritable(task, str(error).rstrip("."))
+        return task, create_refused(task, str(error).rstrip("."))
     except Exception as error:
         log.error("A submission could not be taken; it alone was refused.", exc_info=error)
-        return task, unwritable(task, why_of(error))
+        return task, create_refused(task, why_of(error))
 
 
 def _is_unsettled(task: Task, created: Created) -> bool:

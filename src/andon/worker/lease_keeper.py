@@ -20,9 +20,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from andon.contract.isolation import Unwritable, each_alone_blocking, renewal_refused
+from andon.contract.isolation import Unwritable, each_alone_blocking
 from andon.contract.limits import in_batches
 from andon.contract.outcomes import Verdict
+from andon.contract.refusals import renewal_refused
 from andon.contract.requests import Renewal
 from andon.model.errors import AccessError, ConfigurationError, StoreError, StoreUnavailable
 from andon.worker.backoff import Backoff

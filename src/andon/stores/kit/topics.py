@@ -1,4 +1,5 @@
-"""Who is notified of a write: its effects as topics, in one spelling for all stores.
+"""Who is notified of a write: its effects as topics, in one spelling for all stores; and the kinds
+of topics, which stores hint of where they cannot name each topic.
 
 Not here: the task's own topic, which stores send with all ids of a batch at once; and that a limit
 has room again, which only the store can know.
@@ -21,3 +22,8 @@ def topics_of(effects: Effects, now: int) -> Iterator[str]:
     timer = effects.timer
     if timer is not None and timer - now < NEAR_TIMER_MS:
         yield TIMER_TOPIC
+
+
+def kind_of(topic: str) -> str:
+    """The kind of a topic: `ready` of `ready:emails`."""
+    return topic.partition(":")[0]

@@ -83,8 +83,3 @@ class Creating:
         named[queue] = start + 1 if start else min(surplus, MAX_BATCH)
         oldest = islice(self._records.lists.oldest(queue, State.PENDING), start, named[queue])
         return Created(CreateKind.FULL, oldest=tuple(row.copy() for row in oldest))
-
-
-def invalid(_task: Task, why: str) -> Created:
-    """The outcome of a record that no index can be made of."""
-    return Created(CreateKind.INVALID, why=why)

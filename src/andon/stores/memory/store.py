@@ -23,6 +23,7 @@ from andon.contract.limits import SCAN_BUDGET
 from andon.contract.notes import Note, NoteName, NotePut, PutNote
 from andon.contract.outcomes import Changed, Created, Due, Verdict
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
+from andon.contract.refusals import create_refused
 from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
 from andon.contract.topics import CONFIG_TOPIC, Listener, ready_topic, run_topic
 from andon.lifecycle.constants import JUMP_MS, SLOW_POLL_S, WORKER_SEEN_MS
@@ -38,7 +39,7 @@ from andon.stores.kit.partitions import partition_of
 from andon.stores.kit.url_options import MAX_EVENTS
 from andon.stores.memory.claims import Claims
 from andon.stores.memory.committing import commit
-from andon.stores.memory.creating import Creating, invalid
+from andon.stores.memory.creating import Creating
 from andon.stores.memory.events import EventLog
 from andon.stores.memory.fleet import Fleet
 from andon.stores.memory.notes import Notes
@@ -115,7 +116,7 @@ class MemoryStore:
         try:
             return self._creating.create(tasks)
         except AT_FAULT:
-            return each_alone_blocking(self._creating.create, tasks, invalid)
+            return each_alone_blocking(self._creating.create, tasks, create_refused)
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
         return self._claims.claim(request, self._clock.now())

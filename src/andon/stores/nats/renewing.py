@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from andon.contract.isolation import AT_FAULT, renewal_refused, why_of
+from andon.contract.isolation import AT_FAULT, why_of
 from andon.contract.outcomes import Verdict
+from andon.contract.refusals import renewal_refused
 from andon.contract.requests import Renewal
 from andon.contract.topics import run_topic
 from andon.model.task import RunCell

@@ -12,6 +12,7 @@ import msgspec
 
 from andon.contract.isolation import each_alone
 from andon.contract.outcomes import Changed, ChangeKind
+from andon.contract.refusals import change_refused
 from andon.contract.requests import Change
 from andon.contract.topics import TIMER_TOPIC
 from andon.lifecycle.batches import moved_alike
@@ -159,10 +160,6 @@ def _row(p: _Prepared, names: Names, old: Lane | None, new: Lane | None) -> tupl
     )
 
 
-def _invalid(_change: Change, why: str) -> Changed:
-    return Changed(ChangeKind.INVALID, why=why)
-
-
 def _left(c: Change) -> tuple[str | None, str | None]:
     """The last run and its report, for what is left of a task that is deleted (docs/rulings.md,
     R33)."""
@@ -219,7 +216,7 @@ class Committing:
 
     async def commit(self, changes: Sequence[Change]) -> list[Changed]:
         """See the contract."""
-        return await each_alone(self._commit_all, changes, _invalid) if changes else []
+        return await each_alone(self._commit_all, changes, change_refused) if changes else []
 
     async def _commit_all(self, changes: Sequence[Change]) -> list[Changed]:
         order = sorted(range(len(changes)), key=lambda i: changes[i].before.ref)

@@ -46,11 +46,6 @@ def lane_of(
     return ids[queue], partition, -ready.priority, ids[ready.kind], ids[name]
 
 
-def invalid(_task: Task, why: str) -> Created:
-    """The outcome of a record that cannot be written."""
-    return Created(CreateKind.INVALID, why=why)
-
-
 def names_of(queue: str, name: str, ready: ReadyEntry | None) -> tuple[str, ...]:
     """What must have a number before the record is written."""
     return (queue,) if ready is None else (queue, name, ready.kind)

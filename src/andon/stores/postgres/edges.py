@@ -5,7 +5,8 @@ from functools import partial
 from itertools import chain
 
 from andon.contract.edges import Edge, Ended, Link, Settlement
-from andon.contract.isolation import each_alone, left_out
+from andon.contract.isolation import each_alone
+from andon.contract.refusals import edge_refused, link_refused, settlement_refused
 from andon.contract.topics import TIMER_TOPIC
 from andon.model.words import State
 from andon.stores.postgres.server import Server
@@ -19,7 +20,7 @@ class Edges:
 
     async def link(self, links: Sequence[Link]) -> list[Ended]:
         """Add edges; those whose parents have ended already."""
-        told = await each_alone(self._link, links, _invalid_link) if links else []
+        told = await each_alone(self._link, links, link_refused) if links else []
         return list(chain.from_iterable(told))
 
     async def _link(self, links: Sequence[Link]) -> list[list[Ended]]:
@@ -42,7 +43,7 @@ class Edges:
         """Count parents off; how many each child still waits for."""
         if not settlements:
             return []
-        return await each_alone(self._settle, settlements, _invalid_settlement)
+        return await each_alone(self._settle, settlements, settlement_refused)
 
     async def _settle(self, settlements: Sequence[Settlement]) -> list[int]:
         ((remaining, due),) = await self._server.write(
@@ -69,13 +70,13 @@ class Edges:
         """Edges, given as parent and child, hold nothing up any more."""
         if edges:
             call = self._server.calls.let_go
-            await each_alone(partial(self._of_edges, call), edges, _left_out)
+            await each_alone(partial(self._of_edges, call), edges, edge_refused)
 
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
         """Remove edges, given as parent and child."""
         if edges:
             call = self._server.calls.unlink
-            await each_alone(partial(self._of_edges, call), edges, _left_out)
+            await each_alone(partial(self._of_edges, call), edges, edge_refused)
 
     async def _of_edges(self, call: str, edges: Sequence[tuple[str, str]]) -> list[None]:
         parents, children = (list(column) for column in zip(*edges, strict=True))
@@ -91,21 +92,6 @@ class Edges:
     def _hint(self, due: bool) -> None:
         if due:
             self._server.wake.tell({TIMER_TOPIC}, ["timer"])
-
-
-def _invalid_link(link: Link, why: str) -> list[Ended]:
-    left_out("A link", link.child, why)
-    return []
-
-
-def _invalid_settlement(settlement: Settlement, why: str) -> int:
-    """What is not counted off remains."""
-    left_out("A settlement", settlement.child, why)
-    return 1
-
-
-def _left_out(edge: tuple[str, str], why: str) -> None:
-    left_out("An edge", edge[0], why)
 
 
 def _ended(link: Link, parent: str, state: str | None) -> Ended:

@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from andon.contract.isolation import each_alone, left_out
+from andon.contract.isolation import each_alone
+from andon.contract.refusals import type_refused
 from andon.contract.topics import CONFIG_TOPIC, ready_topic
 from andon.coroutines.shared_future import shared
 from andon.lifecycle.token_bucket import burst_of
@@ -94,7 +95,7 @@ class Fleet:
 
     async def put_types(self, types: Sequence[TypeInfo]) -> None:
         """Publish task types."""
-        await each_alone(self._put_types, types, _left_out)
+        await each_alone(self._put_types, types, type_refused)
         self._server.wake.tell({CONFIG_TOPIC}, ["config"])
 
     async def _put_types(self, types: Sequence[TypeInfo]) -> list[None]:
@@ -136,7 +137,3 @@ class Fleet:
         if rows:
             self._server.wake.tell({CONFIG_TOPIC}, ["config"])
         return bool(rows)
-
-
-def _left_out(info: TypeInfo, why: str) -> None:
-    left_out("The type", info.name, why)

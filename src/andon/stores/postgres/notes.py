@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from andon.contract.isolation import each_alone, left_out
+from andon.contract.isolation import each_alone
 from andon.contract.notes import Note, NoteName, NotePut, PutNote
+from andon.contract.refusals import note_refused
 from andon.stores.postgres.server import Server
 
 
@@ -21,7 +22,7 @@ class Notes:
 
     async def put(self, puts: Sequence[PutNote]) -> list[NotePut]:
         """Compare and set each."""
-        return await each_alone(self._put, puts, _invalid) if puts else []
+        return await each_alone(self._put, puts, note_refused) if puts else []
 
     async def _put(self, puts: Sequence[PutNote]) -> list[NotePut]:
         ((written,),) = await self._server.write(
@@ -40,8 +41,3 @@ class Notes:
 
 def _columns(names: Sequence[NoteName]) -> tuple[list[str], list[str], list[str]]:
     return [n.kind for n in names], [n.scope for n in names], [n.key for n in names]
-
-
-def _invalid(put: PutNote, why: str) -> NotePut:
-    left_out("A note", put.name.key, why)
-    return NotePut.INVALID

@@ -14,13 +14,13 @@ from andon.contract.isolation import (
     AT_FAULT,
     each_alone,
     each_alone_blocking,
-    renewal_refused,
     why_of,
 )
 from andon.contract.limits import MAX_BATCH, in_batches
 from andon.contract.notes import Note, NoteName, NotePut, PutNote
 from andon.contract.outcomes import Changed, Created, CreateKind, Due, Verdict
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
+from andon.contract.refusals import create_refused, renewal_refused
 from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
 from andon.contract.topics import CONFIG_TOPIC, TIMER_TOPIC, Listener, ready_topic
 from andon.lifecycle.constants import EVENTS_KEPT_MS
@@ -45,7 +45,6 @@ from andon.stores.postgres.creating import (
     Creation,
     arguments_of_one,
     first_repeat,
-    invalid,
     is_plain,
 )
 from andon.stores.postgres.edges import Edges
@@ -153,7 +152,7 @@ class PostgresStore:
     # --- the life of a task ---
 
     async def create(self, tasks: Sequence[Task]) -> list[Created]:
-        return await each_alone(self._create, tasks, invalid) if tasks else []
+        return await each_alone(self._create, tasks, create_refused) if tasks else []
 
     async def _create(self, tasks: Sequence[Task]) -> list[Created]:
         repeats = first_repeat(tasks)

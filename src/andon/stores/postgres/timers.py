@@ -4,8 +4,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from andon.contract.isolation import each_alone, left_out
+from andon.contract.isolation import each_alone
 from andon.contract.outcomes import Due
+from andon.contract.refusals import timer_refused
 from andon.contract.requests import Change
 from andon.contract.topics import TIMER_TOPIC, ready_topic
 from andon.lifecycle.constants import JUMP_MS, LEASE_PATIENCE_MS, NEAR_TIMER_MS
@@ -69,7 +70,7 @@ class Timers:
         known = [(i, at, held) for i, at in timers if (held := self._held.pop(i, None)) is not None]
         if not known:
             return
-        await each_alone(self._rearm, known, _left_out)
+        await each_alone(self._rearm, known, timer_refused)
         soon = server.clock.now() + NEAR_TIMER_MS
         if any(timer is not None and timer < soon for _, timer, _ in known):
             server.wake.tell({TIMER_TOPIC}, None)
@@ -85,7 +86,3 @@ class Timers:
         if self._held:
             for change in applied:
                 self._held.pop(change.before.id, None)
-
-
-def _left_out(timer: tuple[str, int | None, int], why: str) -> None:
-    left_out("The timer", timer[0], why)

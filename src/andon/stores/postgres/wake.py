@@ -27,6 +27,7 @@ from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import AndonError
 from andon.model.task import Task
 from andon.stores.kit.parked_claims import Handoff, ParkedClaims
+from andon.stores.kit.topics import kind_of
 from andon.stores.postgres.clock import PostgresClock
 from andon.stores.postgres.connection import Connection, connect
 from andon.stores.postgres.connections import heeding
@@ -47,11 +48,6 @@ _BACKOFF = ExponentialBackoff(0.02, 5.0)
 
 _LEAVE_S = 1.0
 """How long a server may take over our leaving; a timekeeper finds the mark by itself."""
-
-
-def kind_of(topic: str) -> str:
-    """What is marked: `ready` of `ready:emails`."""
-    return topic.partition(":")[0]
 
 
 _TASK, _RUN = kind_of(task_topic("")), kind_of(run_topic(""))

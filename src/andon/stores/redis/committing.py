@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from andon.contract.outcomes import Changed, ChangeKind
+from andon.contract.refusals import change_refused
 from andon.contract.requests import Change
 from andon.lifecycle.batches import moved_alike
 from andon.lifecycle.constants import DAY_MS
@@ -253,11 +254,6 @@ def _last_run(change: Change) -> str | None:
     return f"{left.run} {left.report}" if left.run else None
 
 
-def refused(change: Change, why: str) -> Changed:
-    """The outcome of a change that cannot be written."""
-    return Changed(ChangeKind.INVALID, why=why)
-
-
 def _outcome(reply: Any, change: Change) -> Changed:
     if reply == b"a":
         return _APPLIED
@@ -268,7 +264,7 @@ def _outcome(reply: Any, change: Change) -> Changed:
     if reply[0] == b"k":
         return Changed(ChangeKind.KEY_HELD, holder=reply[1].decode())
     if reply[0] == b"i":
-        return refused(change, damage(reply[1]))
+        return change_refused(change, damage(reply[1]))
     current = task_of(change.before.definition.id, reply[2:])
     if current is None:
         return _GONE

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from andon.contract.outcomes import Created, CreateKind
+from andon.contract.refusals import create_refused
 from andon.lifecycle.batches import NewTasks, alike
 from andon.lifecycle.daily import day_of
 from andon.lifecycle.effects import Effects
@@ -170,11 +171,6 @@ async def _create_apart(
     return outcomes
 
 
-def refused(task: Task | None, why: str) -> Created:
-    """The outcome of a record that cannot be written."""
-    return Created(CreateKind.INVALID, why=why)
-
-
 def _item(task: Task, effects: Effects, *, keeps_key: bool) -> tuple[Any, ...]:
     """One record as `create.lua` takes it; `keeps_key` if its unique key is in its partition."""
     definition, status, entry = task.definition, task.status, effects.entry
@@ -203,5 +199,5 @@ def _outcome(reply: Any) -> Created:
     if kind == b"k":
         return Created(CreateKind.KEY_HELD, holder=reply[1].decode())
     if kind == b"i":
-        return refused(None, damage(reply[1]))
+        return create_refused(None, damage(reply[1]))
     return Created(CreateKind.FULL, oldest=tuple(task for _, task in records_in(reply, 1)))

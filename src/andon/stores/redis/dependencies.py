@@ -5,11 +5,10 @@ from typing import Any, cast
 
 from andon.contract.edges import Edge, Ended, Link, Settlement
 from andon.contract.isolation import left_out
+from andon.contract.refusals import STILL_WAITS
 from andon.model.words import State
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import damage
-
-STILL_WAITS = 1
 
 LOADS, ANY_END, SETTLED = 1, 2, 4
 """What the scripts add up to the flags of an edge."""
@@ -37,12 +36,6 @@ async def link(at: Partitions, links: Sequence[Link]) -> list[Ended]:
     return ended
 
 
-def not_linked(link: Link, why: str) -> list[Ended]:
-    """Say of a link that it cannot be written."""
-    left_out("The link", repr(link.child), why)
-    return []
-
-
 async def link_each(at: Partitions, links: Sequence[Link]) -> list[list[Ended]]:
     """The same, told apart by link."""
     ended = await link(at, links)
@@ -56,23 +49,26 @@ async def settle(at: Partitions, settlements: Sequence[Settlement]) -> list[int]
     """
     counted = [(s.child, s.parent, s.satisfied) for s in settlements]
     remaining = await at.spread("settle", counted, [s.child for s in settlements])
-    await _of_edges(at, "tell", "The mark of an edge", [(s.parent, s.child) for s in settlements])
+    edges = [(s.parent, s.child) for s in settlements]
+    await _of_edges(at, "settle_edges", "The mark of an edge", edges)
     return [STILL_WAITS if isinstance(left, list) else left for left in remaining]
 
 
-async def _of_edges(at: Partitions, name: str, what: str, edges: Sequence[tuple[str, str]]) -> None:
+async def _of_edges(
+    at: Partitions,
+    name: str,
+    what: str,
+    edges: Sequence[tuple[str, str]],
+    *,
+    lets_go: bool = False,
+) -> None:
     """Run a script over edges, given by parent and child; one that is damaged is named."""
-    replies = await at.spread(name, edges, [parent for parent, _ in edges])
+    items = [(parent, child, lets_go) for parent, child in edges]
+    replies = await at.spread(name, items, [parent for parent, _ in edges])
     for (parent, child), reply in zip(edges, replies, strict=True):
         if isinstance(reply, list):
             why = damage(cast("bytes", reply[1]))
             left_out(what, f"{child!r} to {parent!r}", why)
-
-
-def not_settled(settlement: Settlement, why: str) -> int:
-    """What remains of a child that cannot be counted off: it goes on waiting."""
-    left_out("The end of a dependency", repr(settlement.child), why)
-    return STILL_WAITS
 
 
 async def dependents(
@@ -112,7 +108,7 @@ async def take_unsettled(at: Partitions, limit: int) -> list[tuple[str, State]]:
 
 async def let_go(at: Partitions, edges: Sequence[tuple[str, str]]) -> list[None]:
     """Edges, given by parent and child, hold nothing up any more."""
-    await _of_edges(at, "let_go", "The mark of an edge", edges)
+    await _of_edges(at, "settle_edges", "The mark of an edge", edges, lets_go=True)
     return [None] * len(edges)
 
 
@@ -120,8 +116,3 @@ async def unlink(at: Partitions, edges: Sequence[tuple[str, str]]) -> list[None]
     """Forget edges, given by parent and child."""
     await _of_edges(at, "unlink", "The removal of an edge", edges)
     return [None] * len(edges)
-
-
-def not_unlinked(edge: tuple[str, str], why: str) -> None:
-    """Say of an edge that it can be neither let go nor forgotten."""
-    left_out("The removal of an edge", repr(edge[1]), why)

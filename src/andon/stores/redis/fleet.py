@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from andon.contract.isolation import left_out
 from andon.lifecycle.constants import WORKER_SEEN_MS
 from andon.lifecycle.token_bucket import burst_of
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
@@ -97,11 +96,6 @@ async def put_types(at: Partitions, infos: Sequence[TypeInfo]) -> list[None]:
         fields += (f"{info.name} {info.version}", body(encode(info)))
     await at.run("put_types", 0, fields)
     return [None] * len(infos)
-
-
-def not_published(info: TypeInfo, why: str) -> None:
-    """Say of a task type that it cannot be published."""
-    left_out("The task type", repr(info.name), why)
 
 
 async def workers(at: Partitions) -> list[WorkerInfo]:

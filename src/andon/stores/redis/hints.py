@@ -18,6 +18,7 @@ from andon.contract.topics import EVENTS_TOPIC, ready_topic
 from andon.lifecycle.constants import SLOW_POLL_S
 from andon.model.errors import AndonError
 from andon.stores.kit.parked_claims import Handoff, ParkedClaims
+from andon.stores.kit.topics import kind_of
 from andon.stores.redis.connection import Connection, Lost
 from andon.stores.redis.location import Address, Location
 from andon.stores.redis.network import connect
@@ -33,11 +34,6 @@ HANDOFF_CHANNEL = "handed-"
 SETTLE_WITHIN_S = 2.0
 PING_EVERY_S = 5.0
 """How often a silent subscription is tried, so that a server that vanished is noticed."""
-
-
-def kind_of(topic: str) -> str:
-    """The kind of a topic: what stands before the colon."""
-    return topic.partition(":")[0]
 
 
 class Subscription:

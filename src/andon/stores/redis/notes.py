@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
-from andon.contract.isolation import left_out
 from andon.contract.notes import Note, NoteName, NotePut, PutNote
+from andon.contract.refusals import note_refused
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import body, damage
 
@@ -32,19 +32,13 @@ async def put_notes(at: Partitions, puts: Sequence[PutNote]) -> list[NotePut]:
     ]
     replies: list[Any] = await at.spread("put_notes", items, [item[0] for item in items])
     return [
-        not_put(put, damage(cast("bytes", reply[1])))
+        note_refused(put, damage(cast("bytes", reply[1])))
         if isinstance(reply, list)
         else NotePut.WRITTEN
         if reply
         else NotePut.OTHER
         for put, reply in zip(puts, replies, strict=True)
     ]
-
-
-def not_put(put: PutNote, why: str) -> NotePut:
-    """Say of a note that it cannot be written."""
-    left_out("A note", put.name.key, why)
-    return NotePut.INVALID
 
 
 async def page(at: Partitions, kind: str, scope: str, after: str, limit: int) -> list[Note]:

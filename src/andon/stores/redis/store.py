@@ -12,10 +12,21 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from andon.contract.edges import Edge, Ended, Link, Settlement
 from andon.contract.hints import Hub
-from andon.contract.isolation import AT_FAULT, each_alone, each_alone_blocking, renewal_refused
+from andon.contract.isolation import AT_FAULT, each_alone, each_alone_blocking
 from andon.contract.notes import Note, NoteName, NotePut, PutNote
 from andon.contract.outcomes import Changed, ChangeKind, Created, Due, Verdict
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
+from andon.contract.refusals import (
+    change_refused,
+    create_refused,
+    edge_refused,
+    link_refused,
+    note_refused,
+    renewal_refused,
+    settlement_refused,
+    timer_refused,
+    type_refused,
+)
 from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
 from andon.contract.topics import Listener
 from andon.lifecycle.discarded import Discarded
@@ -111,7 +122,7 @@ class RedisStore:
     # --- the life of a task ---
 
     def create(self, tasks: Sequence[Task]) -> "CoroutineType[Any, Any, list[Created]]":
-        return self._finish(creating.create, tasks, creating.refused)
+        return self._finish(creating.create, tasks, create_refused)
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
         if request.parks and self._open is not None and self.parks_claims:
@@ -143,7 +154,7 @@ class RedisStore:
         return verdicts
 
     async def commit(self, changes: Sequence[Change]) -> list[Changed]:
-        outcomes = await self._finish(committing.commit, changes, committing.refused)
+        outcomes = await self._finish(committing.commit, changes, change_refused)
         if self._held:  # what moved has a timer of its own, and is never armed anew
             for change, outcome in zip(changes, outcomes, strict=True):
                 if outcome.kind is ChangeKind.APPLIED:
@@ -155,7 +166,7 @@ class RedisStore:
 
     async def rearm(self, timers: Sequence[tuple[str, int | None]]) -> None:
         write = partial(timing.rearm, self._at, self._held)
-        await each_alone(write, timers, timing.left_alone)
+        await each_alone(write, timers, timer_refused)
 
     # --- dependencies ---
 
@@ -165,12 +176,12 @@ class RedisStore:
             return await dependencies.link(at, links)
         except AT_FAULT:
             write = partial(dependencies.link_each, at)
-            each = await each_alone(write, links, dependencies.not_linked)
+            each = await each_alone(write, links, link_refused)
             return [ended for of in each for ended in of]
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
         write = partial(dependencies.settle, self._at)
-        return await each_alone(write, settlements, dependencies.not_settled)
+        return await each_alone(write, settlements, settlement_refused)
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
         [edges] = await self.dependents_of_each([(parent, after)], limit)
@@ -183,11 +194,11 @@ class RedisStore:
 
     async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
         write = partial(dependencies.let_go, self._at)
-        await each_alone(write, edges, dependencies.not_unlinked)
+        await each_alone(write, edges, edge_refused)
 
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
         write = partial(dependencies.unlink, self._at)
-        await each_alone(write, edges, dependencies.not_unlinked)
+        await each_alone(write, edges, edge_refused)
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
         return await dependencies.take_unsettled(self._at, limit)
@@ -249,7 +260,7 @@ class RedisStore:
         return await fleet.types(self._at)
 
     async def put_types(self, types: Sequence[TypeInfo]) -> None:
-        await each_alone(partial(fleet.put_types, self._at), types, fleet.not_published)
+        await each_alone(partial(fleet.put_types, self._at), types, type_refused)
 
     async def workers(self) -> list[WorkerInfo]:
         return await fleet.workers(self._at)
@@ -272,7 +283,7 @@ class RedisStore:
         return await notes.notes(self._at, names)
 
     async def put_notes(self, puts: Sequence[PutNote]) -> list[NotePut]:
-        return await each_alone(partial(notes.put_notes, self._at), puts, notes.not_put)
+        return await each_alone(partial(notes.put_notes, self._at), puts, note_refused)
 
     async def list_notes(
         self, kind: str, scope: str, after: str = "", limit: int = 100

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
-from andon.contract.isolation import Unwritable, left_out
+from andon.contract.isolation import Unwritable
 from andon.contract.outcomes import Due
+from andon.contract.refusals import timer_refused
 from andon.model.words import State
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import MOST_COUNTED, damage, records_in
@@ -69,12 +70,7 @@ async def rearm(at: Partitions, held: Held, timers: Sequence[Timer]) -> list[Non
     replies: list[Any] = await at.spread("rearm", items, [task_id for task_id, _, _ in items])
     for item, reply in zip(items, replies, strict=True):
         if isinstance(reply, list):
-            left_out("The timer", repr(item[0]), damage(cast("bytes", reply[1])))
+            timer_refused(item, damage(cast("bytes", reply[1])))
     for task_id, _ in timers:
         held.forget(task_id)
     return [None] * len(timers)
-
-
-def left_alone(timer: Timer, why: str) -> None:
-    """Say of a timer that it cannot be set; it goes off again when its hold ends."""
-    left_out("The timer", repr(timer[0]), why)

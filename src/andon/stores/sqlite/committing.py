@@ -55,11 +55,6 @@ def prepare(changes: Sequence[Change]) -> list[Prepared]:
     return prepared
 
 
-def invalid(_change: Change, why: str) -> Changed:
-    """The outcome of a change that cannot be written."""
-    return Changed(ChangeKind.INVALID, why=why)
-
-
 def commit(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed]:
     """Write the changes; outcomes in order."""
     together = [p for p in prepared if _goes_with_others(p)]

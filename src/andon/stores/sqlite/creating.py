@@ -58,11 +58,6 @@ def prepare(tasks: Sequence[Task], partition_of: Callable[[str], int]) -> list[P
     ]
 
 
-def invalid(_task: Task, why: str) -> Created:
-    """The outcome of a record that cannot be written."""
-    return Created(CreateKind.INVALID, why=why)
-
-
 def create(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
     """Write new records with their events and index entries; outcomes in order."""
     if not tx.any_tombstone() and not any(_may_be_refused(tx, p.batch.effects) for p in prepared):

@@ -4,7 +4,6 @@ import sqlite3
 from collections.abc import Sequence
 
 from andon.contract.edges import Edge, Ended, Link, Settlement
-from andon.contract.isolation import left_out
 from andon.lifecycle.constants import SUBMIT_WINDOW_MS
 from andon.model.words import OVER, TERMINAL, State
 from andon.stores.sqlite.statements import EDGES, LIFE
@@ -38,18 +37,6 @@ def link(tx: Transaction, links: Sequence[Link]) -> list[list[Ended]]:
             else:
                 tx.db.execute(EDGES.link, (parent, wish.child, wish.loads, wish.any_end))
     return told
-
-
-def invalid_link(link: Link, why: str) -> list[Ended]:
-    """The outcome of a link that cannot be written."""
-    left_out("A link", link.child, why)
-    return []
-
-
-def invalid_settlement(settlement: Settlement, why: str) -> int:
-    """The outcome of a settlement that cannot be written: what is not counted off remains."""
-    left_out("A settlement", settlement.child, why)
-    return 1
 
 
 def states(db: sqlite3.Connection, ids: Sequence[str], stubs_since: int) -> list[State | None]:

@@ -3,7 +3,6 @@
 import sqlite3
 from collections.abc import Sequence
 
-from andon.contract.isolation import left_out
 from andon.contract.notes import Note, NoteName, NotePut, PutNote
 from andon.stores.sqlite.statements import CONFIG
 from andon.stores.sqlite.transaction import Transaction
@@ -36,12 +35,6 @@ def _put(tx: Transaction, put: PutNote) -> NotePut:
     else:
         tx.db.execute(CONFIG.put_note, (*put.name, put.value))
     return NotePut.WRITTEN
-
-
-def invalid(put: PutNote, why: str) -> NotePut:
-    """Say of a note that it cannot be written."""
-    left_out("A note", put.name.key, why)
-    return NotePut.INVALID
 
 
 def page(db: sqlite3.Connection, kind: str, scope: str, after: str, limit: int) -> list[Note]:

@@ -13,6 +13,7 @@ from andon.contract.hints import Hub
 from andon.contract.topics import Listener
 from andon.model.errors import StoreError, StoreUnavailable
 from andon.stores.kit.monotone_clock import MonotoneClock
+from andon.stores.kit.topics import kind_of
 from andon.stores.sqlite import fleet
 from andon.stores.sqlite.checkpoint import Checkpointer
 from andon.stores.sqlite.connection import WRITER_VERSION, connect, prepare
@@ -21,7 +22,7 @@ from andon.stores.sqlite.lock import WriteLock
 from andon.stores.sqlite.statements import LIFE
 from andon.stores.sqlite.threads import Reader, Writer
 from andon.stores.sqlite.transaction import Memory, Transaction
-from andon.stores.sqlite.wake import WakeSocket, kind_of
+from andon.stores.sqlite.wake import WakeSocket
 
 if TYPE_CHECKING:
     from types import CoroutineType

@@ -10,10 +10,21 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from andon.contract.edges import Edge, Ended, Link, Settlement
-from andon.contract.isolation import each_alone, each_alone_blocking, left_out, renewal_refused
+from andon.contract.isolation import each_alone, each_alone_blocking
 from andon.contract.notes import Note, NoteName, NotePut, PutNote
 from andon.contract.outcomes import Changed, ChangeKind, Created, Due, Verdict
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
+from andon.contract.refusals import (
+    change_refused,
+    create_refused,
+    edge_refused,
+    link_refused,
+    note_refused,
+    renewal_refused,
+    settlement_refused,
+    timer_refused,
+    type_refused,
+)
 from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
 from andon.contract.topics import ready_topic
 from andon.lifecycle.constants import JUMP_MS, LEASE_PATIENCE_MS, SLOW_POLL_S, SUBMIT_WINDOW_MS
@@ -67,7 +78,7 @@ class SqliteStore(OpenFile):
     # --- the life of a task ---
 
     def create(self, tasks: Sequence[Task]) -> "CoroutineType[Any, Any, list[Created]]":
-        return each_alone(self._create, tasks, creating.invalid)
+        return each_alone(self._create, tasks, create_refused)
 
     def _create(self, tasks: Sequence[Task]) -> Awaitable[list[Created]]:
         prepared = creating.prepare(tasks, self.partition_of)
@@ -98,7 +109,7 @@ class SqliteStore(OpenFile):
         return each_alone_blocking(some, renewals, renewal_refused)
 
     async def commit(self, changes: Sequence[Change]) -> list[Changed]:
-        outcomes = await each_alone(self._commit, changes, committing.invalid)
+        outcomes = await each_alone(self._commit, changes, change_refused)
         if self._held:  # what moved has a timer of its own, and is never armed anew
             for change, outcome in zip(changes, outcomes, strict=True):
                 if outcome.kind is ChangeKind.APPLIED:
@@ -130,7 +141,7 @@ class SqliteStore(OpenFile):
         async def some(timers: Sequence[tuple[str, int | None]]) -> list[None]:
             return await self._write(lambda tx: timing.rearm(tx, timers, held))
 
-        await each_alone(some, timers, lambda timer, why: left_out("The timer", timer[0], why))
+        await each_alone(some, timers, timer_refused)
 
     # --- dependencies ---
 
@@ -138,14 +149,14 @@ class SqliteStore(OpenFile):
         async def some(links: Sequence[Link]) -> list[list[Ended]]:
             return await self._write(lambda tx: dependencies.link(tx, links))
 
-        ended = await each_alone(some, links, dependencies.invalid_link)
+        ended = await each_alone(some, links, link_refused)
         return list(chain.from_iterable(ended))
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
         async def some(settlements: Sequence[Settlement]) -> list[int]:
             return await self._write(lambda tx: dependencies.settle(tx, settlements))
 
-        return await each_alone(some, settlements, dependencies.invalid_settlement)
+        return await each_alone(some, settlements, settlement_refused)
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
         [edges] = await self.dependents_of_each([(parent, after)], limit)
@@ -162,13 +173,13 @@ class SqliteStore(OpenFile):
         async def some(edges: Sequence[tuple[str, str]]) -> list[None]:
             return await self._write(lambda tx: dependencies.let_go(tx, edges))
 
-        await each_alone(some, edges, lambda edge, why: left_out("An edge", edge[0], why))
+        await each_alone(some, edges, edge_refused)
 
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
         async def some(edges: Sequence[tuple[str, str]]) -> list[None]:
             return await self._write(lambda tx: dependencies.unlink(tx, edges))
 
-        await each_alone(some, edges, lambda edge, why: left_out("An edge", edge[0], why))
+        await each_alone(some, edges, edge_refused)
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
         # Those that were taken last come last: what cannot be finished is not to hide the others.
@@ -254,7 +265,7 @@ class SqliteStore(OpenFile):
         async def some(types: Sequence[TypeInfo]) -> list[None]:
             return await self._write(lambda tx: fleet.put_types(tx, types))
 
-        await each_alone(some, types, lambda info, why: left_out("The type", info.name, why))
+        await each_alone(some, types, type_refused)
 
     async def workers(self) -> list[WorkerInfo]:
         now = self.now()
@@ -281,7 +292,7 @@ class SqliteStore(OpenFile):
         async def some(puts: Sequence[PutNote]) -> list[NotePut]:
             return await self._write(lambda tx: notes.put_notes(tx, puts))
 
-        return await each_alone(some, puts, notes.invalid)
+        return await each_alone(some, puts, note_refused)
 
     async def list_notes(
         self, kind: str, scope: str, after: str = "", limit: int = 100

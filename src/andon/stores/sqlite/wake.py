@@ -17,6 +17,8 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from andon.stores.kit.topics import kind_of
+
 _KINDS = {
     "ready": "r",
     "control": "c",
@@ -31,11 +33,6 @@ _LONGEST_PATH = 100
 
 _MOST_TOPICS = 40
 """A hint that names more topics says the kind alone, which wakes all listeners of that kind."""
-
-
-def kind_of(topic: str) -> str:
-    """The kind of a topic: what stands before the colon."""
-    return topic.partition(":")[0]
 
 
 class WakeSocket:

@@ -9,15 +9,6 @@ local FIRST, CHUNK = 10, 500
 local range = newest and 'ZREVRANGE' or 'ZRANGE'
 local found, open, looked = {}, {}, 0
 
--- Whether a comes before b, by bytes: Lua's own comparison follows the server's locale.
-local function before(a, b)
-  for i = 1, math.min(#a, #b) do
-    local x, y = string.byte(a, i), string.byte(b, i)
-    if x ~= y then return x < y end
-  end
-  return #a < #b
-end
-
 -- How many entries of a list are passed already: those up to the place, in this order.
 local function passed(list)
   if not created then return 0 end

@@ -4,15 +4,6 @@
 local newest, created, after, most, last = A[1], A[2], A[3], A[4], A[6]
 local reply = {now}
 
--- Whether a comes before b, by bytes: Lua's own comparison follows the server's locale.
-local function before(a, b)
-  for i = 1, math.min(#a, #b) do
-    local x, y = string.byte(a, i), string.byte(b, i)
-    if x ~= y then return x < y end
-  end
-  return #a < #b
-end
-
 local function walk(list)
   local row, offset = {}, 0
   local read = newest and 'ZREVRANGEBYSCORE' or 'ZRANGEBYSCORE'
