@@ -11,7 +11,11 @@ import httpx
 import pytest
 from conftest import shared_stores
 from servers import Servers
+from tests.taskcluster import shapes
 
+from andon.service.taskcluster.face import TABLE
+
+from .call_table import Call, table_of_calls
 from .environments import node_with, python_with, run_script
 from .kit import HOUR, Queue, at, own_queue, slugid
 from .serving import Served, new_client, serving_on
@@ -236,3 +240,72 @@ def test_taskgraph_submits_a_graph_that_its_decision_task_releases(
         assert done == {decision, *needed}
         counts = queue.answer("GET", f"/task-queues/{queue_id}/counts")
         assert (counts["pendingTasks"], counts["claimedTasks"]) == (0, 0)
+
+
+def sent(calls: list[Call]) -> list[dict[str, Any]]:
+    """The table as a program is told it."""
+    return [
+        {
+            "method": call.method,
+            "arguments": call.arguments,
+            "query": call.query or {},
+            "as": "run" if call.by_run else "",
+        }
+        for call in calls
+    ]
+
+
+def check_table(calls: list[Call], said: dict[str, Any]) -> None:
+    """Every method that the client has was called, and each call answered as the table says."""
+    assert set(said["methods"]) <= {call.method for call in calls}
+    assert len(said["methods"]) >= 49
+    for call, one in zip(calls, said["answers"], strict=True):
+        if one is None:
+            assert call.method not in said["methods"]
+        elif call.refused is not None:
+            status, body = one["error"]
+            assert status == call.refused[0], (call, one)
+            if call.raw:
+                shapes.error_artifact_validator().validate(body)
+                continue
+            shapes.error_validator().validate(body)
+            assert body["code"] == call.refused[1], (call, one)
+        else:
+            assert "answer" in one, (call, one)
+            shapes.answer_validator(call.method).validate(one["answer"])
+            assert call.check is None or call.check(one["answer"]), (call, one)
+
+
+def test_every_route_is_in_the_table_of_calls():
+    assert {route.name for route in TABLE.routes} <= {call.method for call in table_of_calls()}
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+@pytest.mark.parametrize("signed", [True, False], ids=["with credentials", "without credentials"])
+def test_every_method_of_the_python_client(
+    opened: Served, asking: Served, credentials: dict[str, str], mode: str, signed: bool
+):
+    calls = table_of_calls()
+    service = asking if signed else opened
+    told = {
+        "rootUrl": service.url,
+        "credentials": credentials if signed else None,
+        "mode": mode,
+        "calls": sent(calls),
+    }
+    check_table(calls, run_script([python_with("python"), PROGRAMS / "table.py"], told))
+
+
+@pytest.mark.parametrize("signed", [True, False], ids=["with credentials", "without credentials"])
+def test_every_method_of_the_javascript_client(
+    opened: Served, asking: Served, credentials: dict[str, str], signed: bool
+):
+    calls = table_of_calls()
+    service = asking if signed else opened
+    told = {
+        "rootUrl": service.url,
+        "credentials": credentials if signed else None,
+        "calls": sent(calls),
+    }
+    command = ["node", PROGRAMS / "table.mjs"]
+    check_table(calls, run_script(command, told, CLIENT_FOLDER=str(node_with("node"))))
