@@ -26,7 +26,10 @@ T = TypeVar("T")
 
 _STATS_S = 0.4
 _FLEET_S = 2.0
-_MINUTES_S = 10.0
+_HOUR_S = 10.0
+_DAY_S = 60.0
+"""The last day is a day of minutes to read, and drawn by the quarter."""
+
 _QUARTER = 15
 _DAYS = 2
 """Days whose counters are read for rates: at midnight a new one begins."""
@@ -40,8 +43,12 @@ class Recent:
         self._read: dict[str, tuple[float, Any]] = {}
         self._reading: dict[str, asyncio.Task[Any]] = {}
 
-    async def get(self, name: str, seconds: float, read: Callable[[], Awaitable[T]]) -> T:
-        """It, at most so many seconds old. What goes wrong is raised for everybody who waits."""
+    async def get(
+        self, name: str, seconds: float, read: Callable[[], Awaitable[T]], *, grace: float = 0.0
+    ) -> T:
+        """It, at most so many seconds old. What goes wrong is raised for everybody who waits.
+        Within the seconds of `grace` after that nobody waits: they get the old, while it is read
+        anew."""
         now = asyncio.get_running_loop().time()
         at, value = self._read.get(name, (float("-inf"), None))
         if now - at < seconds:
@@ -50,8 +57,15 @@ class Recent:
         if reading is None:
             reading = asyncio.ensure_future(self._keep(name, read))
             self._reading[name] = reading
-            reading.add_done_callback(lambda _: self._reading.pop(name, None))
+            reading.add_done_callback(lambda done: self._is_read(name, done))
+        if now - at < seconds + grace:
+            return cast("T", value)
         return await shared(reading)
+
+    def _is_read(self, name: str, done: "asyncio.Task[Any]") -> None:
+        self._reading.pop(name, None)
+        if not done.cancelled():
+            done.exception()  # whoever waits is told; if nobody does, the next who asks reads again
 
     def forget(self) -> None:
         """Keep nothing of what was read."""
@@ -75,6 +89,7 @@ class Reader:
         self.location = location  #: of the store, without secrets
         self.sampler = Sampler()
         self._recent = Recent()
+        self._minutes_read = Recent()  #: which acts by hand do not change
 
     def forget(self) -> None:
         """Read everything anew: something was just changed."""
@@ -112,23 +127,40 @@ class Reader:
 
     async def history(self, queues: "Sequence[str] | None" = None) -> tuple[Minutes, Minutes]:
         """The last hour by minute and the last day by quarter, of these queues or of all."""
+        hour, day = await asyncio.gather(self._hour(), self._day())
+        if queues is not None:
+            return minutes_of(hour, queues), minutes_of(day, queues, each=_QUARTER)
 
-        async def read(minutes: int) -> MinuteHistory:
-            return await within((await self.engine()).minutes(minutes=minutes))
+        async def drawn() -> tuple[Minutes, Minutes]:
+            return minutes_of(hour), minutes_of(day, each=_QUARTER)
 
-        hour = await self._recent.get("hour", _MINUTES_S, lambda: read(60))
-        day = await self._recent.get("day", _MINUTES_S, lambda: read(MOST_MINUTES))
-        return minutes_of(hour, queues), minutes_of(day, queues, each=_QUARTER)
+        return await self._minutes_read.get("history", _HOUR_S, drawn)
+
+    async def _hour(self) -> MinuteHistory:
+        return await self._minutes_read.get(
+            "hour", _HOUR_S, lambda: self._minutes(60), grace=_DAY_S
+        )
+
+    async def _day(self) -> MinuteHistory:
+        return await self._minutes_read.get(
+            "day", _DAY_S, lambda: self._minutes(MOST_MINUTES), grace=_DAY_S
+        )
+
+    async def _minutes(self, minutes: int, *, by_type: bool = False) -> MinuteHistory:
+        engine = await self.engine()
+        return await within(engine.minutes(minutes=minutes, by_type=by_type))
 
     async def minutes_by_type(self) -> tuple[MinuteHistory, MinuteHistory]:
         """The last hour and the last day by type, of samples."""
 
         async def read(minutes: int) -> MinuteHistory:
-            return await within((await self.engine()).minutes(minutes=minutes, by_type=True))
+            return await self._minutes(minutes, by_type=True)
 
-        hour = await self._recent.get("hour by type", _MINUTES_S, lambda: read(60))
-        day = await self._recent.get("day by type", _MINUTES_S, lambda: read(MOST_MINUTES))
-        return hour, day
+        hour = self._minutes_read.get("hour by type", _HOUR_S, lambda: read(60), grace=_DAY_S)
+        day = self._minutes_read.get(
+            "day by type", _DAY_S, lambda: read(MOST_MINUTES), grace=_DAY_S
+        )
+        return await asyncio.gather(hour, day)
 
     async def history_of_type(self, name: str) -> tuple[Minutes, Minutes, bool]:
         """The last hour by minute and the last day by quarter of one type, and whether every run

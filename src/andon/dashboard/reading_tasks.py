@@ -5,8 +5,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from msgspec.structs import replace
-
 from andon.contract.queries import Page
 from andon.dashboard.patience import within
 from andon.dashboard.requests import Refused
@@ -38,7 +36,7 @@ MOST_LINES = 500
 """Lines of a log that are shown, the newest."""
 
 _MOST_LOG_PAGES = 200
-FIRST_LOOK_S = 0.08
+FIRST_LOOK_S = 0.04
 """How long a page may look for tasks that no index holds, before it is shown with what it has
 found, and a way on. To whoever looks at it live, more comes by itself (`LookingOn`)."""
 
@@ -214,8 +212,9 @@ class LogTail:
 FAILURES = tuple(state for state in State if state in DEAD_LETTER_STATES)
 """States of what has not ended well."""
 
-_FIELDS = ("id", "name", "key", "group", "tag")
-"""What a text may be, in the order in which it is tried."""
+_FIELDS = ("id", "failures", "key", "group", "tag", "name")
+"""What a text may be, in the order in which it is tried: what has an index goes before what has to
+be looked for. (How ids begin has none on some stores, but is what most look for.)"""
 
 
 async def field_of(reader: "Reader", text: str, visitor: "Visitor") -> str:
@@ -228,27 +227,22 @@ async def field_of(reader: "Reader", text: str, visitor: "Visitor") -> str:
         return "task"
     need_to_read(visitor, "")
     for field in _FIELDS:
-        asked = TaskFilter(**{field: text})  # pyright: ignore[reportArgumentType]
         try:
-            if field == "name" and await _are_failures_alone(engine, asked):
-                return "failures"
-            goes_on = for_a_moment(FIRST_LOOK_S / 2)
-            page = await within(full_page(engine, asked.query(1), goes_on=goes_on))
+            if await _is_some(engine, text, field):
+                is_name = field == "failures" and await _is_some(engine, text, "name", looks=False)
+                return "name" if is_name else field
         except ConfigurationError:
             continue  # it cannot be one
-        if page.tasks:
-            return field
     return ""
 
 
-async def _are_failures_alone(engine: "Engine", asked: TaskFilter) -> bool:
-    """Whether none of the newest tasks has the name, but some that have failed: those have an index
-    by name, and all others have to be looked through."""
-    newest = await within(full_page(engine, asked.query(1), goes_on=lambda _: False))
-    if newest.tasks:
-        return False
-    failed = replace(asked, states=FAILURES)
-    return bool((await within(full_page(engine, failed.query(1)))).tasks)
+async def _is_some(engine: "Engine", text: str, field: str, *, looks: bool = True) -> bool:
+    """Whether some task is found that has the text in a field, after one call or a short look."""
+    named = {"name": text} if field == "failures" else {field: text}
+    states = FAILURES if field == "failures" else ()
+    query = TaskFilter(states=states, **named).query(1)  # pyright: ignore[reportArgumentType]
+    goes_on = for_a_moment(FIRST_LOOK_S if looks else 0.0)
+    return bool((await within(full_page(engine, query, goes_on=goes_on))).tasks)
 
 
 def for_a_moment(seconds: float) -> Callable[[int], bool]:

@@ -209,23 +209,28 @@ def _work(counts: MinuteCounts) -> int:
 def added(several: Iterable[MinuteCounts]) -> MinuteCounts:
     """The sum of several queues or types, or of several minutes of one: pending and active then
     mean nothing."""
-    submitted = started = finished = failed = pending = active = sampled = 0
-    wait, run = [0] * _BANDS, [0] * _BANDS
-    for one in several:
-        submitted += one.submitted
-        started += one.started
-        finished += one.finished
-        failed += one.failed
-        pending += one.pending
-        active += one.active
-        sampled += one.sampled
-        wait, run = _plus(wait, one.wait), _plus(run, one.run)
-    counts = MinuteCounts(submitted, started, finished, failed, pending, active, sampled)
-    return replace(counts, wait=tuple(wait), run=tuple(run)) if sampled else counts
+    counts = list(several)
+    if not counts:
+        return MinuteCounts()
+    submitted, started, finished, failed, pending, active, sampled = map(
+        sum, zip(*map(_numbers, counts), strict=True)
+    )
+    whole = MinuteCounts(submitted, started, finished, failed, pending, active, sampled)
+    if not sampled:
+        return whole
+    wait, run = _sum(one.wait for one in counts), _sum(one.run for one in counts)
+    return replace(whole, wait=wait, run=run)
 
 
-def _plus(one: list[int], other: Sequence[int]) -> list[int]:
-    return [a + b for a, b in zip(one, other, strict=True)] if other else one
+def _numbers(one: MinuteCounts) -> tuple[int, ...]:
+    return (
+        one.submitted, one.started, one.finished, one.failed, one.pending, one.active, one.sampled,
+    )  # fmt: skip
+
+
+def _sum(several: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    """Band by band; those without a sample have none."""
+    return tuple(map(sum, zip(*filter(None, several), strict=True))) or (0,) * _BANDS
 
 
 def slot_of(hour: int) -> int:
