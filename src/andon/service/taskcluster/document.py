@@ -179,6 +179,19 @@ def at_least(priority: str) -> list[str]:
     return _HIGHEST_FIRST[: _HIGHEST_FIRST.index(priority) + 1]
 
 
+def kept_in(document: Document) -> Kept:
+    """The same of a document that has just been stored."""
+    return Kept(
+        document.provisioner_id,
+        document.worker_type,
+        document.scheduler_id,
+        document.project_id,
+        document.task_group_id,
+        msgspec.Raw(_encode(document.tags)),
+        document.payload,
+    )
+
+
 def kept_of(task: Task) -> Kept | None:
     """What is known of a task of this face; None if the record is not one."""
     if task.definition.name != NAME:

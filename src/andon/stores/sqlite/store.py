@@ -14,7 +14,7 @@ from andon.contract.isolation import each_alone, each_alone_blocking, left_out, 
 from andon.contract.notes import Note, NoteName, NotePut, PutNote
 from andon.contract.outcomes import Changed, ChangeKind, Created, Due, Verdict
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
-from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
+from andon.contract.requests import Change, ClaimRequest, NotedTask, Renewal, Snapshot
 from andon.contract.topics import ready_topic
 from andon.lifecycle.constants import JUMP_MS, LEASE_PATIENCE_MS, SLOW_POLL_S, SUBMIT_WINDOW_MS
 from andon.lifecycle.discarded import Discarded
@@ -72,6 +72,16 @@ class SqliteStore(OpenFile):
     def _create(self, tasks: Sequence[Task]) -> Awaitable[list[Created]]:
         prepared = creating.prepare(tasks, self.partition_of)
         return self._write(lambda tx: creating.create(tx, prepared))
+
+    def create_with_notes(
+        self, noted: Sequence[NotedTask]
+    ) -> "CoroutineType[Any, Any, list[Created]]":
+        return each_alone(self._create_with_notes, noted, creating.invalid)
+
+    def _create_with_notes(self, noted: Sequence[NotedTask]) -> Awaitable[list[Created]]:
+        prepared = creating.prepare([one.task for one in noted], self.partition_of)
+        puts = [one.note for one in noted]
+        return self._write(lambda tx: creating.create_with_notes(tx, puts, prepared))
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
         # If the caller goes away meanwhile, what it was given is found again under its token, or
