@@ -39,6 +39,7 @@ class _Measured:
         self._store = store
         self._metrics = metrics
         self._names = Names()
+        self.now = store.now  # which everybody asks all the time
         for name in _READS:
             setattr(self, name, timed(getattr(store, name), metrics, name))
         self._create = timed(store.create, metrics, "create")

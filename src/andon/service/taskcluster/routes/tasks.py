@@ -12,7 +12,6 @@ from andon.service.taskcluster.document import (
     check_document,
     document_of,
     is_same,
-    kept_in,
     shown,
     submission_of,
 )
@@ -70,7 +69,7 @@ async def create_task(asked: Asked, data: NewTask) -> dict[str, Any]:
         return {"status": again}
     asked.shared.lifetimes.note(submission)
     if created is not None:
-        return {"status": status_of(created, kept_in(document))}
+        return {"status": status_of(created, document)}
     found = await find(engine, asked.task_id)
     return {"status": status_of(*found)}
 
