@@ -68,6 +68,7 @@ BARS = {
     "create": Bar("createTask, /s", at_least=3_000),
     "create_p99": Bar("the same, p99, ms"),
     "create_cpu": Bar("the same, processor time of the service, us each"),
+    "create_load": Bar("the same, of the processes of the load, us each"),
     "work": Bar("claimWork + reportCompleted by 50 workers, /s", at_least=1_000),
     "work_cpu": Bar("the same, processor time of the service, us a pair"),
     "wait_memory": Bar("more memory with the claims that wait, MB", at_most=60),
@@ -182,6 +183,7 @@ class Round:
             "s": span(told),
             "p99_ms": max(one["p99_ms"] for one in told),
             "cpu_s": self.service.cpu_s() - self._cpu,
+            "load_cpu_s": sum(one["cpu_s"] for one in told),
         }
 
     def work(self, tasks: int, queue: str) -> dict[str, Any]:
@@ -216,6 +218,7 @@ class Round:
             create=tasks / told["s"],
             create_p99=told["p99_ms"],
             create_cpu=told["cpu_s"] / tasks * 1e6,
+            create_load=told["load_cpu_s"] / tasks * 1e6,
         )
         told = self.work(tasks, "bench/tasks")
         self.keep(work=tasks / told["s"], work_cpu=told["cpu_s"] / tasks * 1e6)

@@ -193,9 +193,16 @@ async def create(host: Host, requests: list[bytes], connections: int) -> dict[st
             taken.append(time.perf_counter() - begun)
 
     await _go()
-    begun = time.time()
+    begun, cpu = time.time(), time.process_time()
     await asyncio.gather(*map(one, links))
-    return {"begun": begun, "ended": time.time(), "statuses": statuses, **quantiles(taken)}
+    cpu = time.process_time() - cpu
+    return {
+        "begun": begun,
+        "ended": time.time(),
+        "cpu_s": cpu,
+        "statuses": statuses,
+        **quantiles(taken),
+    }
 
 
 async def work(host: Host, by: Credentials, queue: str, name: str, workers: int) -> dict[str, Any]:

@@ -21,7 +21,10 @@ from .kit import Kit, StoreFactory
 
 GIVEN_URL = "ANDON_TEST_STORE_URL"
 
-OF_SOME_STORES = {"test_parked_claims": ("redis", "postgres")}
+OF_SOME_STORES = {
+    "test_parked_claims": ("redis", "postgres"),
+    "test_noted": ("memory", "sqlite"),
+}
 """Parts of the suite, and the stores of ours that they are for."""
 
 for _module in OF_SOME_STORES:

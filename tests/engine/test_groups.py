@@ -2,13 +2,17 @@
 R41)."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from andon.contract.notes import NotePut, PutNote
+from andon.contract.outcomes import Created
 from andon.contract.queries import Query
-from andon.engine.base import Submitted
+from andon.contract.requests import NotedTask
+from andon.contract.store import CreatesWithNotes
+from andon.engine.base import Submission, Submitted
 from andon.engine.groups import SCOPES, GroupEnds, note_of
 from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Complete, Delete, Rerun
@@ -120,19 +124,123 @@ async def test_a_group_whose_members_stream_in_is_seldom_written(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[PutNote] = []
-    put = shop.engine.store.put_notes
+    store = shop.engine.store
+    put = store.put_notes
 
     async def counted(puts: Any) -> list[NotePut]:
         written.extend(puts)
         return await put(puts)
 
-    monkeypatch.setattr(shop.engine.store, "put_notes", counted)
+    monkeypatch.setattr(store, "put_notes", counted)
+    if isinstance(store, CreatesWithNotes):
+        create = store.create_with_notes
+
+        async def counting(noted: Sequence[NotedTask]) -> list[Created]:
+            written.extend(one.note for one in noted if one.note.value != one.note.expect)
+            return await create(noted)
+
+        monkeypatch.setattr(store, "create_with_notes", counting)
+    engine = LocalEngine(store)  # which looks at what the store can as it is made
     for i in range(20):
-        await member(shop, f"t{i}")
+        await engine.submit([shop.submission(f"t{i}", group="g", group_owner="ci")])
     assert len(written) == 1
     await shop.later(LET_IN_MS / 1000)
-    await member(shop, "late")
+    await engine.submit([shop.submission("late", group="g", group_owner="ci")])
     assert len(written) == 2
+
+
+async def test_a_member_that_comes_by_itself_takes_one_call_where_that_can_be(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, calls = shop.engine.store, list[str]()
+    if not isinstance(store, CreatesWithNotes):
+        pytest.skip("this store writes notes and records one after the other")
+    await member(shop, "first")
+
+    def counted(name: str) -> Any:
+        real = getattr(store, name)
+
+        async def call(*args: Any) -> Any:
+            calls.append(name)
+            return await real(*args)
+
+        return call
+
+    for name in ("notes", "put_notes", "create", "get", "states", "create_with_notes"):
+        monkeypatch.setattr(store, name, counted(name))
+    engine = LocalEngine(store)
+    submitted = await engine.submit([shop.submission("a", group="new", group_owner="ci")])
+    submitted += await engine.submit([shop.submission("b", group="new", group_owner="ci")])
+    assert [one.created for one in submitted] == [True, True]
+    assert calls == ["create_with_notes"] * 2
+    calls.clear()
+    # Of a group that it does not know this engine learns at the first try.
+    assert (await engine.submit([shop.submission("c", group="g", group_owner="ci")]))[0].created
+    assert calls[0] == "create_with_notes"
+    calls.clear()
+    assert (await engine.submit([shop.submission("d", group="g", group_owner="ci")]))[0].created
+    assert calls == ["create_with_notes"]
+
+
+async def test_what_is_remembered_of_a_group_is_held_against_what_the_store_has(shop: Shop) -> None:
+    other = LocalEngine(shop.engine.store)
+
+    def of(task_id: str, owner: str) -> Submission:
+        return shop.submission(task_id, group="g", group_owner=owner)
+
+    await member(shop, "a", expires_at=START + 1_000)
+    # It goes, and comes again as another's.
+    await shop.run()
+    await shop.later(KEPT_MORE_MS / 1000 + 10)
+    await shop.engine.act(["a"], Delete())
+    assert sum([await other._groups.sweep() for _ in range(SCOPES)]) == 1
+    assert (await other.submit([of("b", "other")]))[0].error is None
+    refused = await member(shop, "c")
+    assert isinstance(refused.error, GroupRefused)
+    assert refused.error.owner == "other"
+    assert (await member(shop, "d", group_owner="other")).error is None
+    # It is sealed by somebody else, and that of which it is remembered is refused as well.
+    await other.seal_group("g")
+    for task_id in ("e", "f"):
+        refused = await member(shop, task_id, group_owner="other")
+        assert isinstance(refused.error, GroupRefused)
+        assert refused.error.sealed_at is not None
+    assert (await member(shop, "d", group_owner="other")).created is False
+    there = await shop.engine.get(["b", "c", "d", "e", "f"])
+    assert [task is not None for task in there] == [True, False, True, False, False]
+
+
+async def test_members_of_one_group_may_come_through_many_engines_at_once(shop: Shop) -> None:
+    engines = [shop.engine, *(LocalEngine(shop.engine.store) for _ in range(3))]
+    for round_ in range(3):
+        group = f"g{round_}"
+        done = await asyncio.gather(
+            *(
+                engine.submit([shop.submission(f"{group}-{n}-{i}", group=group, group_owner="ci")])
+                for i in range(10)
+                for n, engine in enumerate(engines)
+            )
+        )
+        assert all(one.created and one.error is None for [one] in done)
+        page = await shop.engine.find(Query(group=group, limit=100))
+        assert len(page.tasks) == 40
+
+
+async def test_the_record_of_one_that_was_created_is_given_as_it_is_stored(shop: Shop) -> None:
+    for fields in ({"group": "g", "group_owner": "ci"}, {"group": "g"}, {}):
+        submission = shop.submission(f"t{len(fields)}", **fields)
+        submitted, created = await shop.engine.create(submission)
+        assert (submitted.created, submitted.error) == (True, None)
+        assert created is not None
+        assert [created] == await shop.engine.get([submission.id])
+        again, none = await shop.engine.create(submission)
+        assert (again.created, again.error, none) == (False, None, None)
+    child = shop.submission("child", dependencies=("t0",))
+    submitted, none = await shop.engine.create(child)
+    assert (submitted.created, none) == (True, None)
+    refused, none = await shop.engine.create(shop.submission("bad", group_owner="ci"))
+    assert isinstance(refused.error, InvalidSubmission)
+    assert none is None
 
 
 async def test_who_asks_after_a_seal_is_refused_and_who_was_let_in_is_there(shop: Shop) -> None:

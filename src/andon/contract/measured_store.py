@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from andon.contract.instruments import Instruments, Names, claimed_at, count_waits, timed
 from andon.contract.outcomes import Changed, ChangeKind, Created, CreateKind
-from andon.contract.requests import Change, ClaimRequest
+from andon.contract.requests import Change, ClaimRequest, NotedTask
+from andon.contract.store import CreatesWithNotes
 from andon.model.words import Event, State
 
 if TYPE_CHECKING:
@@ -38,9 +39,13 @@ class _Measured:
         self._store = store
         self._metrics = metrics
         self._names = Names()
+        self.now = store.now  # which everybody asks all the time
         for name in _READS:
             setattr(self, name, timed(getattr(store, name), metrics, name))
         self._create = timed(store.create, metrics, "create")
+        if isinstance(store, CreatesWithNotes):
+            self._noted = timed(store.create_with_notes, metrics, "create")
+            self.create_with_notes = self._create_with_notes  # or every store would seem to be one
         self._claim = timed(store.claim, metrics, "claim")
         self._commit = timed(store.commit, metrics, "commit")
 
@@ -67,6 +72,15 @@ class _Measured:
 
     async def create(self, tasks: "Sequence[Task]") -> list[Created]:
         outcomes = await self._create(tasks)
+        self._count(tasks, outcomes)
+        return outcomes
+
+    async def _create_with_notes(self, noted: Sequence[NotedTask]) -> list[Created]:
+        outcomes = await self._noted(noted)
+        self._count([one.task for one in noted], outcomes)
+        return outcomes
+
+    def _count(self, tasks: "Sequence[Task]", outcomes: Sequence[Created]) -> None:
         stored: dict[str, int] = {}
         for task, outcome in zip(tasks, outcomes, strict=True):
             if outcome.kind is CreateKind.CREATED:
@@ -74,7 +88,6 @@ class _Measured:
                 stored[queue] = stored.get(queue, 0) + 1
         for queue, count in stored.items():
             self._metrics.submitted.labels(self._names.of(queue)).inc(count)
-        return outcomes
 
     async def claim(self, request: ClaimRequest) -> "list[Task]":
         tasks = await self._claim(request)

@@ -17,6 +17,8 @@ class CreateKind(StrEnum):
     FULL = "full"
     TOO_LARGE = "too-large"  #: the store cannot hold so large a record
     INVALID = "invalid"  #: the record cannot be written, now or later; `why` says what is wrong
+    NOTE_CHANGED = "note-changed"
+    """The note beside it is not what was decided on: neither was written (`CreatesWithNotes`)."""
 
 
 class Created(msgspec.Struct, frozen=True, gc=False):

@@ -8,7 +8,7 @@ from andon.contract.edges import Ended, Link, Settlement
 from andon.contract.isolation import left_out, logger
 from andon.contract.notes import NotePut, PutNote
 from andon.contract.outcomes import Changed, ChangeKind, Created, CreateKind, Verdict
-from andon.contract.requests import Change, Renewal
+from andon.contract.requests import Change, NotedTask, Renewal
 from andon.model.fleet import TypeInfo
 from andon.model.task import Task
 
@@ -16,7 +16,7 @@ STILL_WAITS = 1
 """What a settlement that cannot be counted leaves to its child: it goes on waiting."""
 
 
-def create_refused(_task: Task | None, why: str) -> Created:
+def create_refused(_: Task | NotedTask | None, why: str) -> Created:
     """The outcome of a new record."""
     return Created(CreateKind.INVALID, why=why)
 

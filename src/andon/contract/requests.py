@@ -3,6 +3,7 @@
 import msgspec
 
 from andon.contract.edges import Edge
+from andon.contract.notes import PutNote
 from andon.model.code import Code
 from andon.model.task import Status, Task, TaskEvent
 
@@ -72,3 +73,10 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     dropped: int = 0  #: older moves that the other store no longer had: revision - len(history)
     edges: tuple[Edge, ...] = ()  #: to its dependents, which may come later or be here already
     satisfied: tuple[str, ...] = ()  #: of a blocked task's dependencies, those counted off already
+
+
+class NotedTask(msgspec.Struct, frozen=True, gc=False):
+    """A new record, to be created only if a note is what was decided on."""
+
+    task: Task
+    note: PutNote  #: written in the same step; `value` equal to `expect`: looked at and left

@@ -26,7 +26,7 @@ from andon.contract.edges import Edge, Ended, Link, Settlement
 from andon.contract.notes import Note, NoteName, NotePut, PutNote
 from andon.contract.outcomes import Changed, Created, Due, Verdict
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
-from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
+from andon.contract.requests import Change, ClaimRequest, NotedTask, Renewal, Snapshot
 from andon.contract.topics import Listener
 from andon.lifecycle.discarded import Discarded
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
@@ -91,6 +91,18 @@ class ParksClaims(Protocol):
     def on_handoff(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
         """Call `act`, on the loop, with the tasks that are handed to this worker's parked claim,
         which ends the claim; None: nobody takes them any more."""
+        ...
+
+
+@runtime_checkable
+class CreatesWithNotes(Protocol):
+    """A store that writes a record and a note in one step."""
+
+    async def create_with_notes(self, noted: Sequence[NotedTask]) -> list[Created]:
+        """Create records as `Store.create` does, each only if its note is what was decided on;
+        else it is NOTE_CHANGED. The notes are written first, each by compare and set, in the order
+        given, so that several of one name follow upon one another; a note stays written if its
+        record is refused."""
         ...
 
 

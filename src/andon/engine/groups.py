@@ -4,7 +4,7 @@ The records are notes of the store, spread over scopes by a hash of the group's 
 by compare and set, and read anew for each call that lets members in."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 from zlib import crc32
 
@@ -41,7 +41,7 @@ _ATTEMPTS = 50
 """How often a record is decided on anew when others keep writing it."""
 
 _MOST_REMEMBERED = 10_000
-"""Groups of which it is remembered where their first live member stands."""
+"""Groups of which it is remembered what was last known of them."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(GroupRecord).decode
@@ -74,6 +74,34 @@ class Groups:
         """What happened to groups, for whoever follows them."""
         self._swept = 0  #: the scope that was swept last
         self._after: dict[str, str] = {}
+        self._known: OrderedDict[str, tuple[GroupRecord, bytes]] = OrderedDict()
+        """Records as they were read or written last; what they are now only the store knows."""
+
+    def note_for(self, wish: Wish) -> PutNote:
+        """The note of a group once it has let this member in, by what is remembered of the group;
+        of one of which nothing is, as if it had no record. The store is to hold that against what
+        it has. Raises `AndonError` if it would be refused."""
+        group, owner, expires_at = wish
+        found, value = self._known.get(group, (None, None))
+        if found is None:
+            check_key(group, field="group")
+            check_key(owner, field="group_owner")
+        new = let_in(group, found, owner, expires_at, self._store.now())
+        if new is found:
+            return PutNote(note_of(group), value, value)
+        encoded = _encode(new)
+        self._remember(group, new, encoded)
+        return PutNote(note_of(group), encoded, value)
+
+    def forget(self, groups: Iterable[str]) -> None:
+        """Forget what is remembered of groups: it was not written, or is something else now."""
+        for group in groups:
+            self._known.pop(group, None)
+
+    def _remember(self, group: str, record: GroupRecord, encoded: bytes) -> None:
+        self._known[group] = record, encoded
+        if len(self._known) > _MOST_REMEMBERED:
+            self._known.popitem(last=False)
 
     async def let_in(self, wishes: Sequence[Wish]) -> list[AndonError | None]:
         """Let members in, to be written within half a minute; why not, where one is refused."""
@@ -108,7 +136,7 @@ class Groups:
                 answers[pair] = error
         values = await self._store.notes([name for _, name in names])
         now = self._store.now()
-        puts: dict[str, tuple[tuple[str, str], PutNote]] = {}
+        puts: dict[str, tuple[tuple[str, str], GroupRecord, bytes, PutNote]] = {}
         again: list[tuple[str, str]] = []
         for (pair, name), value in zip(names, values, strict=True):
             group, owner = pair
@@ -121,16 +149,21 @@ class Groups:
             except AndonError as error:
                 answers[pair] = error
                 continue
-            if new is found:
+            if new is not found:
+                encoded = _encode(new)
+                puts[group] = pair, new, encoded, PutNote(name, encoded, value)
+            elif value is not None:
                 answers[pair] = None
-            else:
-                puts[group] = pair, PutNote(name, _encode(new), value)
-        outcomes = await self._store.put_notes([put for _, put in puts.values()])
-        for (pair, _), outcome in zip(puts.values(), outcomes, strict=True):
+                self._remember(group, new, value)
+        if not puts:
+            return again
+        outcomes = await self._store.put_notes([put for *_, put in puts.values()])
+        for (pair, new, encoded, _), outcome in zip(puts.values(), outcomes, strict=True):
             if outcome is NotePut.OTHER:
                 again.append(pair)
             elif outcome is NotePut.WRITTEN:
                 answers[pair] = None
+                self._remember(pair[0], new, encoded)
             else:
                 answers[pair] = InvalidSubmission(
                     f"No record can be kept of group {pair[0]!r}.", field="group"
@@ -158,6 +191,7 @@ class Groups:
     ) -> GroupRecord:
         """Write what a change makes of a record, and tell of what happened by it; the record then.
         What a process that died has not told is told by who repeats its call, or by the sweep."""
+        self.forget([group])
         for _ in range(_ATTEMPTS):
             found, value = await self._read(group)
             new = change(found)

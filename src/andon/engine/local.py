@@ -201,7 +201,7 @@ class LocalEngine(StoreReads):
             return
         self._is_open = False
         await self.timekeeper.stop()
-        await self._submitting.batcher.drain()
+        await self._submitting.drain()
         await self._runs.commits.drain()
         await self._debts.drain()
         await self._runs.commits.drain()
@@ -241,6 +241,15 @@ class LocalEngine(StoreReads):
         self, submissions: Sequence[Submission]
     ) -> "CoroutineType[Any, Any, list[Submitted]]":
         return self._submitting.submit(submissions)
+
+    async def create(self, submission: Submission) -> tuple[Submitted, Task | None]:
+        """Submit one: how it ended; and its record as it was created, so that who wants to see it
+        need not read it. None: it was not created just now, or it waits for others, whose ends
+        may have changed it since."""
+        if not submission.dependencies:
+            return await self._submitting.submit_alone(submission)
+        [submitted] = await self.submit([submission])
+        return submitted, None
 
     def is_awaited(self, connection: Any) -> bool:
         """Whether a user's connection is one whose calls are awaited."""

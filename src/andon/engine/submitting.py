@@ -28,6 +28,7 @@ from andon.engine.graph_submits import GraphSubmits
 from andon.engine.groups import Groups, Wish
 from andon.engine.holding import Holding
 from andon.engine.joining import Join
+from andon.engine.members import Members
 from andon.engine.reading import absent
 from andon.engine.room import Rooms
 from andon.engine.submit_answers import accepted, answer, refused
@@ -79,6 +80,7 @@ class Submitting:
         max_payload: int,
     ) -> None:
         self._groups = groups
+        self._members = Members(store, groups)
         self._store = store
         self._book = book
         self._rooms = Rooms(store, book, control)
@@ -109,25 +111,47 @@ class Submitting:
     def _submit_flat(
         self, submissions: Sequence[Submission]
     ) -> "CoroutineType[Any, Any, list[Submitted]]":
-        if len(submissions) == 1 and submissions[0].group_owner is None:
+        if len(submissions) == 1:
             return self._submit_one(submissions[0])
         return self._submit_bulk(submissions)
 
     async def _submit_one(self, submission: Submission) -> list[Submitted]:
+        submitted, _ = await self.submit_alone(submission)
+        return [submitted]
+
+    async def submit_alone(self, submission: Submission) -> tuple[Submitted, Task | None]:
+        """Submit one that depends on none: how it ended, and its record, if that was created just
+        now."""
         try:
             now = self._store.now()
             task = self._record(submission, now, self._lone_write(submission.id, now))
         except Exception as error:
             if _may_be_known(error):
-                return await self._submit_bulk([submission])
-            return [refused(submission, error)]
+                return await self._decided_anew(submission)
+            return refused(submission, error), None
+        created: Created | None
         try:
-            created = await self.batcher.put(task)
+            if submission.group_owner is None:
+                created = await self.batcher.put(task)
+            else:
+                created = await self._members.create(task, submission)
         except AT_FAULT as error:
             created = create_refused(task, why_of(error))
+        if created is None:
+            return await self._decided_anew(submission)
         if created.kind is _CREATED:
-            return [accepted(task)]
-        return [await self._settled(task, created)]
+            return accepted(task), task
+        return await self._settled(task, created), None
+
+    async def _decided_anew(self, submission: Submission) -> tuple[Submitted, None]:
+        """The same by what the store has now, where that was not asked before."""
+        [submitted] = await self._submit_bulk([submission])
+        return submitted, None
+
+    async def drain(self) -> None:
+        """Wait until everything handed over so far is written."""
+        await self.batcher.drain()
+        await self._members.drain()
 
     async def _submit_bulk(self, submissions: Sequence[Submission]) -> list[Submitted]:
         """In batches. The next is made while the store writes those before it, which is about as

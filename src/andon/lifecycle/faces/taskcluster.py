@@ -35,6 +35,7 @@ RESOLVED: dict[Reason, str] = {
 """Taskcluster's `reasonResolved`; a reason that is missing is an ordinary `failed`."""
 
 _PRIORITIES = {number: name for name, number in PRIORITY_NAMES.items()}
+_LOWEST, _HIGHEST = min(_PRIORITIES), max(_PRIORITIES)
 
 
 def record(task: Task, state: str, history: list[Fields]) -> Fields:
@@ -59,7 +60,7 @@ def record(task: Task, state: str, history: list[Fields]) -> Fields:
 
 def priority_name(priority: int) -> str:
     """The name of a priority; of the nearest that has one."""
-    return _PRIORITIES[max(min(_PRIORITIES), min(priority, max(_PRIORITIES)))]
+    return _PRIORITIES[max(_LOWEST, min(priority, _HIGHEST))]
 
 
 def _retries_left(task: Task) -> int:

@@ -6,12 +6,13 @@ from andon.lifecycle.faces.taskcluster import record
 from andon.lifecycle.profiles import TASKCLUSTER
 from andon.lifecycle.rendering import state_name
 from andon.model.task import Task
-from andon.service.taskcluster.document import Kept, kept_of, shown
+from andon.service.taskcluster.document import Document, Kept, kept_of, shown
 from andon.service.taskcluster.errors import not_found
 
 
-def status_of(task: Task, kept: Kept) -> dict[str, Any]:
-    """The status of a task, as every route answers it."""
+def status_of(task: Task, kept: Kept | Document) -> dict[str, Any]:
+    """The status of a task, as every route answers it; `kept`: its document, or what answers need
+    of that."""
     fields = record(task, state_name(TASKCLUSTER, task), [])
     status: dict[str, Any] = {
         "taskId": fields.pop("taskId"),

@@ -6,7 +6,7 @@ import msgspec
 
 from andon.service.taskcluster import paging
 from andon.service.taskcluster.errors import ApiError
-from andon.service.taskcluster.needs import Values, expanded
+from andon.service.taskcluster.needs import Values, expanded, is_satisfied
 from andon.service.taskcluster.trust.scopes import document_of
 
 if TYPE_CHECKING:
@@ -84,6 +84,8 @@ class Asked:
             return
         needs = self.route.needs
         places: Values = {**self.params, **values}
+        if is_satisfied(needs, places, self.caller.has):
+            return
         expression = expanded(needs, places)
         missing = self.caller.missing(expression)
         if missing is not None:

@@ -77,7 +77,7 @@ def document_of(task_id: str, given: NewTask) -> Document:
     queue does not agree."""
     provisioner, worker_type = _queue_of(given)
     deadline = given.deadline.ms
-    expires = a_year_after(deadline) if not given.expires else given.expires.ms
+    expires = expires_of(given)
     return Document(
         provisioner_id=provisioner,
         worker_type=worker_type,
@@ -99,6 +99,11 @@ def document_of(task_id: str, given: NewTask) -> Document:
         tags=given.tags,
         extra=given.extra,
     )
+
+
+def expires_of(given: NewTask) -> int:
+    """When the task expires, ms UTC: a year after its deadline, if nothing is said."""
+    return given.expires.ms if given.expires else a_year_after(given.deadline.ms)
 
 
 def _queue_of(given: NewTask) -> tuple[str, str]:
@@ -161,7 +166,7 @@ def submission_of(
         args=args,
         priority=PRIORITY_NAMES[given.priority],
         deadline=given.deadline.ms,
-        expires_at=a_year_after(given.deadline.ms) if not given.expires else given.expires.ms,
+        expires_at=expires_of(given),
         dependencies=tuple(given.dependencies),
         requires=given.requires,
         group=document.task_group_id,

@@ -41,6 +41,7 @@ from andon.service.taskcluster.trust.authentication import Incoming
 
 if TYPE_CHECKING:
     from litestar.types import HTTPScope, Receive, Send
+    from prometheus_client import Histogram
 
     from andon.service.service import Service
     from andon.service.taskcluster.settings import TaskclusterSettings
@@ -100,6 +101,9 @@ class Face:
         self.shared = Shared(service, settings, trust)
         service.metrics.waiting_workers.set_function(lambda: len(self.shared.lines))
         self._said_at = 0.0
+        self._seconds: dict[tuple[Route, str, int], Histogram] = {}
+        """Where the time taken is counted."""
+        self._headers = [_UNCACHED] if trust.is_open else [_UNCACHED, *SHARED]
 
     async def __call__(
         self, scope: "HTTPScope", receive: "Receive", send: "Send", refusal: ApiError | None = None
@@ -110,15 +114,19 @@ class Face:
         if method == "OPTIONS" and not self.shared.trust.is_open and refusal is None:
             await self._send(scope, send, 200, b"", ())
             return
-        base = next((base for base in _TABLES if path.startswith(base)), None)
+        base = _base_of(path)
         asked = "GET" if method == "HEAD" else method  # the same, but that no body is sent
-        found = None if base is None else _TABLES[base].find(asked, path.removeprefix(base))
+        found = None if base is None else _TABLES[base].find(asked, path[len(base) :])
         route, params = (None, {}) if found is None else found
         request = _Request(self.shared, route, params)
         status = await self._answered(request, refusal, scope, receive, send)
         if route is not None and base is not None and status:
-            requests = self.shared.service.metrics.requests
-            requests.labels(method, base + route.path, status).observe(time.perf_counter() - began)
+            seconds = self._seconds.get((route, method, status))
+            if seconds is None:
+                requests = self.shared.service.metrics.requests
+                seconds = requests.labels(method, base + route.path, status)
+                self._seconds[route, method, status] = seconds
+            seconds.observe(time.perf_counter() - began)
 
     async def _answered(
         self,
@@ -181,8 +189,15 @@ class Face:
         body: bytes,
         headers: tuple[tuple[bytes, bytes], ...],
     ) -> None:
-        shared = () if self.shared.trust.is_open else SHARED
-        await send_answer(scope, send, status, _JSON, body, headers=[_UNCACHED, *shared, *headers])
+        await send_answer(scope, send, status, _JSON, body, headers=[*self._headers, *headers])
+
+
+def _base_of(path: str) -> str | None:
+    """What a path of one of the tables begins with; None for any other."""
+    for base in _TABLES:
+        if path.startswith(base):
+            return base
+    return None
 
 
 class _Request:

@@ -5,7 +5,8 @@ some, and `Each`, one text for each of several values. `expanded` fills in the p
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import NamedTuple, TypeAlias
 
 from andon.service.taskcluster.trust.scopes import AllOf, AnyOf, Expression
@@ -74,9 +75,40 @@ def expanded(needs: Needs, values: Values) -> Expression:
     return AllOf(*parts) if isinstance(needs, Every) else AnyOf(*parts)
 
 
-def _one_each(needs: Each, values: Values) -> list[str]:
-    return [_filled(needs.scope, {**values, _EACH: value}) for value in values[needs.of]]
+def is_satisfied(needs: Needs, values: Values, has: Callable[[str], bool]) -> bool:
+    """Whether the expression is satisfied by whoever has the scopes that `has` says. It is what
+    `expanded` and `ScopeSet.satisfies` say together, without an expression being made."""
+    if isinstance(needs, str):
+        return has(_filled(needs, values))
+    if isinstance(needs, Each):
+        return all(map(has, _one_each(needs, values)))
+    if isinstance(needs, Every):
+        return all(is_satisfied(part, values, has) for part in needs.parts)
+    for part in needs.parts:
+        if isinstance(part, Each):
+            if any(map(has, _one_each(part, values))):
+                return True
+        elif is_satisfied(part, values, has):
+            return True
+    return False
+
+
+def _one_each(needs: Each, values: Values) -> Iterator[str]:
+    """The scopes, made as they are asked for."""
+    several = values[needs.of]
+    if not several:
+        return
+    each = dict(values)
+    for value in several:
+        each[_EACH] = value
+        yield _filled(needs.scope, each)
 
 
 def _filled(scope: str, values: Values) -> str:
-    return _PLACE.sub(lambda place: str(values[place[1]]), scope)
+    return _format(scope) % values
+
+
+@cache
+def _format(scope: str) -> str:
+    """The text with its places as the operator `%` fills them in. Routes have so many."""
+    return _PLACE.sub(r"%(\1)s", scope.replace("%", "%%"))

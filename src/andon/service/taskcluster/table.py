@@ -50,6 +50,7 @@ class Route:
         self.many = frozenset(many)
         self.query = frozenset((*query, *many, *(_PAGED if paged else ())))
         self.parts = tuple(_Part.of(text) for text in path.strip("/").split("/"))
+        self._is_plain = not any(part.is_rest or part.name == QUEUE for part in self.parts)
         self.params = tuple(part.name for part in self.parts if part.name)
         self.is_early = not late and (needs is None or places(needs) <= set(self.params))
         """Whether who may ask is known from the path alone: it is decided before the rest of the
@@ -60,6 +61,8 @@ class Route:
 
     def match(self, segments: list[str]) -> dict[str, str] | None:
         """The parameters of a path of this route, by name and decoded; None: it is no such path."""
+        if self._is_plain:
+            return _one_each(self.parts, segments)
         return _matched(self.parts, segments)
 
 
@@ -76,6 +79,22 @@ class _Part(NamedTuple):
             return cls(text, "", False)
         name = text.strip("<>")
         return cls("", name.removesuffix("*"), name.endswith("*"))
+
+
+def _one_each(parts: tuple[_Part, ...], segments: list[str]) -> dict[str, str] | None:
+    """The same where each part is one segment."""
+    if len(parts) != len(segments):
+        return None
+    found: dict[str, str] = {}
+    for part, segment in zip(parts, segments, strict=True):
+        if part.fixed:
+            if segment != part.fixed:
+                return None
+        elif not segment:
+            return None
+        else:
+            found[part.name] = unquote(segment, errors="surrogateescape")
+    return found
 
 
 def _matched(parts: tuple[_Part, ...], segments: list[str]) -> dict[str, str] | None:

@@ -1,18 +1,21 @@
 """Times as Taskcluster reads and writes them: RFC 3339, in whole milliseconds. Pure."""
 
 import re
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import date, time
+from functools import lru_cache
 
 from andon.lifecycle.faces.fields import iso as written
 
 __all__ = ["Moment", "a_year_after", "read", "written"]
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_EPOCH = date(1970, 1, 1)
 _TIME = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))\Z",
     re.ASCII,
 )
-_MILLISECOND = timedelta(milliseconds=1)
+_MINUTE_MS = 60_000
+_HOUR_MS = 60 * _MINUTE_MS
+_DAY_MS = 24 * _HOUR_MS
 
 
 class Moment:
@@ -29,30 +32,45 @@ def read(text: str) -> int:
     found = _TIME.match(text)
     if found is None:
         raise ValueError(f"{text[:80]!r} is not a date and time as in RFC 3339")
-    *numbers, fraction, sign, hours, minutes = found.groups()
-    offset = timedelta()
+    year, month, day, hour, minute, second, fraction, sign, hours, minutes = found.groups()
+    offset = 0
     if sign is not None:
-        offset = timedelta(hours=int(hours), minutes=int(minutes))
-        if int(minutes) > 59 or int(hours) > 23:
+        if minutes > "59" or hours > "23":
             raise ValueError(f"{text[:80]!r} has an offset that is none")
-        offset = -offset if sign == "-" else offset
-    year, month, day, hour, minute, second = map(int, numbers)
+        offset = int(f"{sign}{hours}") * _HOUR_MS + int(f"{sign}{minutes}") * _MINUTE_MS
     try:
-        moment = datetime(year, month, day, hour, minute, second, tzinfo=timezone(offset))
+        ms = _midnight(year, month, day) - offset
+        if hour > "23" or minute > "59" or second > "59":
+            time(int(hour), int(minute), int(second))
     except ValueError as error:
         raise ValueError(f"{text[:80]!r} is no date and time: {error}") from None
-    ms = (moment - _EPOCH) // _MILLISECOND + int((fraction or "0")[:3].ljust(3, "0"))
+    ms += int(hour) * _HOUR_MS + int(minute) * _MINUTE_MS + int(second) * 1000
+    if fraction is not None:
+        ms += int(fraction[:3].ljust(3, "0"))
     if ms < 0:
         raise ValueError(f"{text[:80]!r} is before the year 1970")
     return ms
 
 
+@lru_cache(maxsize=256)
+def _midnight(year: str, month: str, day: str) -> int:
+    """When a day begins in UTC, ms. Remembered: what comes is mostly of a few days."""
+    return (date(int(year), int(month), int(day)) - _EPOCH).days * _DAY_MS
+
+
 def a_year_after(ms: int) -> int:
     """The same day and time of the next year; of a 29 February, the 1 March."""
-    moment = _EPOCH + timedelta(milliseconds=ms)
-    year = moment.year + 1
-    if year > datetime.max.year:
-        return ms
-    if (moment.month, moment.day) == (2, 29):
-        moment += timedelta(days=1)
-    return (moment.replace(year=year) - _EPOCH) // _MILLISECOND
+    day, time_of_day = divmod(ms, _DAY_MS)
+    return _a_year_later(day) * _DAY_MS + time_of_day
+
+
+@lru_cache(maxsize=256)
+def _a_year_later(day: int) -> int:
+    """The same day of the next year, both counted from 1970."""
+    found = date.fromordinal(_EPOCH.toordinal() + day)
+    year = found.year + 1
+    if year > date.max.year:
+        return day
+    if (found.month, found.day) == (2, 29):
+        return (date(year, 3, 1) - _EPOCH).days
+    return (found.replace(year=year) - _EPOCH).days

@@ -4,16 +4,20 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from andon.contract.limits import MAX_BATCH
+from andon.contract.notes import NotePut
 from andon.contract.outcomes import Created, CreateKind
+from andon.contract.requests import NotedTask
 from andon.lifecycle.batches import alike
 from andon.lifecycle.effects import Effects
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.memory.fleet import Fleet
+from andon.stores.memory.notes import Notes
 from andon.stores.memory.records import Records
 from andon.stores.memory.row import Row
 
 _CREATED = Created(CreateKind.CREATED)
+_NOTE_CHANGED = Created(CreateKind.NOTE_CHANGED)
 
 
 class Creating:
@@ -24,23 +28,38 @@ class Creating:
         *,
         records: Records,
         fleet: Fleet,
+        notes: Notes,
         now: Callable[[], int],
         partition_of: Callable[[str], int],
     ) -> None:
         self._records = records
         self._fleet = fleet
+        self._notes = notes
         self._now = now
         self._partition_of = partition_of
 
     def create(self, tasks: Sequence[Task]) -> list[Created]:
-        """An outcome for each. Every row is made before the first is written: what cannot be is
-        found by then."""
-        now = self._now()
-        fresh = [
+        """An outcome for each."""
+        return self._insert(self._rows(tasks))
+
+    def create_with_notes(self, noted: Sequence[NotedTask]) -> list[Created]:
+        """The same, each only if its note is what was decided on."""
+        rows = self._rows([one.task for one in noted])
+        kept = [self._notes.put(one.note) is NotePut.WRITTEN for one in noted]
+        fresh = [row for row, is_kept in zip(rows, kept, strict=True) if is_kept]
+        outcomes = iter(self._insert(fresh))
+        return [next(outcomes) if is_kept else _NOTE_CHANGED for is_kept in kept]
+
+    def _rows(self, tasks: Sequence[Task]) -> list[tuple[Row, Effects]]:
+        """Every row, before the first is written: what cannot be is found by then."""
+        return [
             (Row(task, self._partition_of(task.definition.id), batch.entry), batch.effects)
             for batch in alike(tasks)
             for task in batch.tasks
         ]
+
+    def _insert(self, fresh: Sequence[tuple[Row, Effects]]) -> list[Created]:
+        now = self._now()
         named: dict[str, int] = {}
         outcomes: list[Created] = []
         for row, effects in fresh:

@@ -24,7 +24,7 @@ from andon.contract.notes import Note, NoteName, NotePut, PutNote
 from andon.contract.outcomes import Changed, Created, Due, Verdict
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
 from andon.contract.refusals import create_refused
-from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
+from andon.contract.requests import Change, ClaimRequest, NotedTask, Renewal, Snapshot
 from andon.contract.topics import CONFIG_TOPIC, Listener, ready_topic, run_topic
 from andon.lifecycle.constants import JUMP_MS, SLOW_POLL_S, WORKER_SEEN_MS
 from andon.lifecycle.discarded import Discarded
@@ -92,6 +92,7 @@ class MemoryStore:
         self._creating = Creating(
             records=self._records,
             fleet=self._fleet,
+            notes=self._notes,
             now=self._clock.now,
             partition_of=self.partition_of,
         )
@@ -117,6 +118,12 @@ class MemoryStore:
             return self._creating.create(tasks)
         except AT_FAULT:
             return each_alone_blocking(self._creating.create, tasks, create_refused)
+
+    async def create_with_notes(self, noted: Sequence[NotedTask]) -> list[Created]:
+        try:
+            return self._creating.create_with_notes(noted)
+        except AT_FAULT:
+            return each_alone_blocking(self._creating.create_with_notes, noted, create_refused)
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
         return self._claims.claim(request, self._clock.now())

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from andon.contract.notes import PutNote
 from andon.contract.outcomes import Created, CreateKind
 from andon.lifecycle.batches import NewTasks, alike
 from andon.lifecycle.constants import SUBMIT_WINDOW_MS
@@ -14,6 +15,7 @@ from andon.lifecycle.unique import keeps_from_others
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.kit.codec import Undecodable, decode_definition, encode
+from andon.stores.sqlite import notes
 from andon.stores.sqlite.lanes import Bound, lane_of, wake
 from andon.stores.sqlite.placing import place
 from andon.stores.sqlite.reading import read_task
@@ -22,6 +24,7 @@ from andon.stores.sqlite.statements import EDGES, LANES, LIFE
 from andon.stores.sqlite.transaction import DEAD, Transaction
 
 _CREATED = Created(CreateKind.CREATED)
+_NOTE_CHANGED = Created(CreateKind.NOTE_CHANGED)
 _MOST_OFFERED = 8
 """How many of the oldest tasks a full queue names, for `discard-old` to evict."""
 
@@ -68,6 +71,24 @@ def create(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
             _write(tx, prepared, first)
             return [_CREATED] * sum(len(p.batch.tasks) for p in prepared)
     return _create_each(tx, prepared)
+
+
+def create_with_notes(
+    tx: Transaction, puts: Sequence[PutNote], prepared: Sequence[Prepared]
+) -> list[Created]:
+    """Write notes, and each record whose note was what was decided on; outcomes in order."""
+    kept = notes.put_in_order(tx, puts)
+    if all(kept):
+        return create(tx, prepared)
+    in_turn = iter(kept)
+    found = [[next(in_turn) for _ in p.batch.tasks] for p in prepared]
+    allowed = [
+        p.only([place for place, is_kept in enumerate(of_batch) if is_kept])
+        for p, of_batch in zip(prepared, found, strict=True)
+        if any(of_batch)
+    ]
+    outcomes = iter(create(tx, allowed) if allowed else ())
+    return [next(outcomes) if is_kept else _NOTE_CHANGED for is_kept in kept]
 
 
 def _may_be_refused(tx: Transaction, effects: Effects) -> bool:

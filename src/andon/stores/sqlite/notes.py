@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from andon.contract.notes import Note, NoteName, NotePut, PutNote
+from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import CONFIG
 from andon.stores.sqlite.transaction import Transaction
 
@@ -35,6 +36,29 @@ def _put(tx: Transaction, put: PutNote) -> NotePut:
     else:
         tx.db.execute(CONFIG.put_note, (*put.name, put.value))
     return NotePut.WRITTEN
+
+
+def put_in_order(tx: Transaction, puts: Sequence[PutNote]) -> list[bool]:
+    """Compare and set each in turn, where one may follow upon another of the same name: whether it
+    was what was decided on. Each name is looked up once and written once."""
+    found: dict[NoteName, bytes | None] = {}
+    changed: dict[NoteName, bytes | None] = {}
+    kept: list[bool] = []
+    for put in puts:
+        name = put.name
+        if name not in found:
+            row = tx.db.execute(CONFIG.note, name).fetchone()
+            found[name] = None if row is None else bytes(row[0])
+        is_kept = found[name] == put.expect
+        if is_kept and put.value != put.expect:
+            found[name] = changed[name] = put.value
+        kept.append(is_kept)
+    write(
+        tx.db, CONFIG.put_note, [(*n, value) for n, value in changed.items() if value is not None]
+    )
+    for name in [name for name, value in changed.items() if value is None]:
+        tx.db.execute(CONFIG.drop_note, name)
+    return kept
 
 
 def page(db: sqlite3.Connection, kind: str, scope: str, after: str, limit: int) -> list[Note]:

@@ -25,7 +25,7 @@ from andon.contract.refusals import (
     timer_refused,
     type_refused,
 )
-from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
+from andon.contract.requests import Change, ClaimRequest, NotedTask, Renewal, Snapshot
 from andon.contract.topics import ready_topic
 from andon.lifecycle.constants import JUMP_MS, LEASE_PATIENCE_MS, SLOW_POLL_S, SUBMIT_WINDOW_MS
 from andon.lifecycle.discarded import Discarded
@@ -83,6 +83,16 @@ class SqliteStore(OpenFile):
     def _create(self, tasks: Sequence[Task]) -> Awaitable[list[Created]]:
         prepared = creating.prepare(tasks, self.partition_of)
         return self._write(lambda tx: creating.create(tx, prepared))
+
+    def create_with_notes(
+        self, noted: Sequence[NotedTask]
+    ) -> "CoroutineType[Any, Any, list[Created]]":
+        return each_alone(self._create_with_notes, noted, create_refused)
+
+    def _create_with_notes(self, noted: Sequence[NotedTask]) -> Awaitable[list[Created]]:
+        prepared = creating.prepare([one.task for one in noted], self.partition_of)
+        puts = [one.note for one in noted]
+        return self._write(lambda tx: creating.create_with_notes(tx, puts, prepared))
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
         # If the caller goes away meanwhile, what it was given is found again under its token, or

@@ -59,7 +59,7 @@ async def create_task(asked: Asked, data: NewTask) -> dict[str, Any]:
         if again is None:
             raise
         return {"status": again}
-    [submitted] = await engine.submit([submission])
+    submitted, created = await engine.create(submission)
     if submitted.error is not None:
         again = None
         if isinstance(submitted.error, TaskConflict | GroupRefused):
@@ -68,6 +68,8 @@ async def create_task(asked: Asked, data: NewTask) -> dict[str, Any]:
             raise _refused(submitted.error)
         return {"status": again}
     asked.shared.lifetimes.note(submission)
+    if created is not None:
+        return {"status": status_of(created, document)}
     found = await find(engine, asked.task_id)
     return {"status": status_of(*found)}
 

@@ -7,6 +7,7 @@ what is there for everybody.
 """
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -213,6 +214,9 @@ class Authentication:
         return caller
 
     async def _knowing(self, client_id: str | None) -> "_Known":
+        known, fresh = self._known, self.clients.fresh
+        if fresh is not None and fresh is known.trust and known.has(client_id):
+            return known
         trust = await self.clients.trust(client_id)
         if trust is not self._known.trust:
             self._known = _Known(trust)
@@ -243,6 +247,10 @@ class _Known:
         self.callers: dict[str, Caller] = {}
         """Of the clients whose key was asked for."""
         self.anonymous = Caller("", self.expanded(()))
+
+    def has(self, client_id: str | None) -> bool:
+        """Whether there is such a client; None: no matter which."""
+        return client_id is None or client_id in self._by_id
 
     def key(self, client_id: str, now: int) -> str:
         """A client's access token. Raises `AuthenticationFailed` unless it is valid."""
@@ -335,6 +343,7 @@ _COUNTING = frozenset(
 )
 
 
+@lru_cache(maxsize=256)
 def _host(value: str) -> tuple[tuple[str, ...], int | None]:
     """The name in a Host header, as clients may have signed it, and the port."""
     name, colon, port = value.rpartition(":")

@@ -33,6 +33,10 @@ class Caller:
     def _held(self) -> ScopeSet:
         return ScopeSet(self.scopes)
 
+    def has(self, scope: str) -> bool:
+        """Whether one of the caller's scopes satisfies this one."""
+        return self._held.has(scope)
+
     def satisfies(self, expression: Expression) -> bool:
         """Whether the caller's scopes satisfy an expression."""
         return self._held.satisfies(expression)

@@ -9,6 +9,7 @@ import hashlib
 import hmac
 import re
 from base64 import b64decode, b64encode
+from functools import lru_cache
 
 import msgspec
 
@@ -26,6 +27,8 @@ READING = ("GET", "HEAD")
 _SCHEME = "hawk"
 _NAMES = frozenset({"id", "ts", "nonce", "mac", "hash", "ext"})
 _NEEDED = ("id", "ts", "nonce", "mac")
+_FIRST = {f"{name}=": name for name in _NAMES}
+_NEXT = {f"{comma}{name}=": name for name in _NAMES for comma in (",", ", ")}
 _ATTRIBUTE = re.compile(r'[ \t]*([a-z]{1,16})="([\x20\x21\x23-\x5b\x5d-\x7e]*)"[ \t]*(?:,|\Z)')
 _SECONDS = re.compile(r"(0|[1-9][0-9]{0,11})\Z")
 _BEWIT = re.compile(r"(^|&)bewit=([^&]*)(&|$)")
@@ -68,8 +71,8 @@ def parse_header(value: str) -> Header:
     scheme, _, rest = value.strip(" \t").partition(" ")
     if scheme.lower() != _SCHEME:
         raise AuthenticationFailed("The header Authorization must be of the scheme Hawk.")
-    given: dict[str, str] = {}
-    place = 0
+    given = _usual(rest)
+    place = len(rest) if given else 0
     while place < len(rest):
         found = _ATTRIBUTE.match(rest, place)
         if found is None or found[1] not in _NAMES or found[1] in given:
@@ -92,6 +95,19 @@ def parse_header(value: str) -> Header:
         hash=given.get("hash", ""),
         ext=given.get("ext", ""),
     )
+
+
+def _usual(rest: str) -> dict[str, str]:
+    """The attributes of a header as clients write it, without blanks but after a comma; empty for
+    any other, good or bad."""
+    *texts, last = rest.split('"')
+    if last or not texts or len(texts) % 2:
+        return {}
+    if "\\" in rest or not (rest.isascii() and rest.isprintable()):
+        return {}
+    names = [_FIRST.get(texts[0], ""), *(_NEXT.get(text, "") for text in texts[2::2])]
+    given = dict(zip(names, texts[1::2], strict=True))
+    return {} if "" in given or len(given) < len(names) else given
 
 
 def check_header(
@@ -204,7 +220,16 @@ def payload_hash(content_type: str, body: bytes) -> str:
 def digest(key: str, text: str) -> bytes:
     """HMAC-SHA256 of a text under a key that is text, too; both are what latin-1 stands for, as a
     request's path is."""
-    return hmac.digest(key.encode("latin-1"), text.encode("latin-1"), "sha256")
+    keyed = _keyed(key).copy()
+    keyed.update(text.encode("latin-1"))
+    return keyed.digest()
+
+
+@lru_cache(maxsize=1024)
+def _keyed(key: str) -> hmac.HMAC:
+    """What the digests under one key begin with: `hmac.digest` would make it for each, and give the
+    interpreter away to other threads meanwhile."""
+    return hmac.new(key.encode("latin-1"), digestmod="sha256")
 
 
 def equal(one: str, other: str) -> bool:

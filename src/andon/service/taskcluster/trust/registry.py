@@ -110,6 +110,11 @@ class ClientRegistry:
 
     # --- what a service asks ---
 
+    @property
+    def fresh(self) -> Trust | None:
+        """What the store had a second ago at the most; None: that is not known without asking."""
+        return self._trust if self._clock() - self._read_at < self._fresh else None
+
     async def trust(self, client_id: str | None = None) -> Trust | None:
         """What the store has, or had a second ago; read anew if `client_id` was none of them."""
         arrived = self._clock()

@@ -51,8 +51,8 @@ INSERT INTO setting (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE S
 SELECT value FROM note WHERE kind = ? AND scope = ? AND key = ?
 
 -- name: put_note
-INSERT INTO note (kind, scope, key, value) VALUES (?1, ?2, ?3, ?4)
-ON CONFLICT (kind, scope, key) DO UPDATE SET value = ?4
+INSERT INTO note (kind, scope, key, value) VALUES (?, ?, ?, ?)
+ON CONFLICT (kind, scope, key) DO UPDATE SET value = excluded.value
 
 -- name: drop_note
 DELETE FROM note WHERE kind = ? AND scope = ? AND key = ?
