@@ -1,13 +1,38 @@
-"""What it costs to tell the dependents of one task: as much as they are, not as all of them."""
+"""What it costs to link tasks, and to tell their ends: as much as what is told, however much there
+is beside."""
 
-from typing import Any
+from collections.abc import Sequence
 
 import pytest
 from conformance.kit import Kit
 
 from andon.contract.edges import Link, Settlement
-from andon.lifecycle.commands import Complete
-from andon.stores.nats.jetstream import JetStream
+from andon.contract.store import Store
+from andon.lifecycle.commands import Complete, Unblock
+from andon.model.task import Task
+from andon.model.words import State
+from andon.stores.nats import NatsStore
+from stores.nats.counting import Traffic
+
+
+async def settle(store: Store, child: Task, parents: Sequence[Task]) -> list[int]:
+    return await store.settle([Settlement(child.id, parent.id, True) for parent in parents])
+
+
+async def joined(kit: Kit, count: int, **fields: int) -> tuple[Task, list[Task]]:
+    """A task that waits for so many, and these."""
+    parents = await kit.submit_many(count)
+    child = await kit.submit(dependencies=tuple(parent.id for parent in parents), **fields)
+    assert await kit.store.link([Link(child.id, child.definition.dependencies)]) == []
+    return child, parents
+
+
+async def counted(store: Store, child: Task) -> int:
+    """How many messages count what a child waits for."""
+    assert isinstance(store, NatsStore)
+    [records] = store._open.records  # pyright: ignore[reportPrivateUsage]
+    found = await records.last([records.subjects.of("f", child.id, "*")])
+    return sum(1 for msg in found if msg.data)
 
 
 async def test_settling_some_edges_reads_nothing_of_the_others(
@@ -17,19 +42,12 @@ async def test_settling_some_edges_reads_nothing_of_the_others(
     children = await kit.submit_many(150, dependencies=(parent.id,))
     assert await kit.store.link([Link(child.id, (parent.id,)) for child in children]) == []
     await kit.moved(parent, Complete())
-    read: list[int] = []
-    real = JetStream.read
-
-    async def counted(js: JetStream, stream: str, request: dict[str, Any]) -> Any:
-        found, end = await real(js, stream, request)
-        read.append(len(found))
-        return found, end
-
-    monkeypatch.setattr(JetStream, "read", counted)
+    traffic = Traffic(monkeypatch)
     told = [Settlement(child.id, parent.id, True) for child in children[:20]]
     assert await kit.store.settle(told) == [0] * 20
-    assert sum(read) <= 3 * 20  # an edge and a record of each, and the parent
-    assert len(read) <= 6
+    _, read, requests = traffic.taken()
+    assert read <= 3 * 20  # an edge and a record of each, and the parent
+    assert requests <= 6
 
 
 async def test_linking_children_together_takes_few_requests(
@@ -37,13 +55,151 @@ async def test_linking_children_together_takes_few_requests(
 ) -> None:
     parent = await kit.active()
     children = await kit.submit_many(100, dependencies=(parent.id,))
-    requests: list[str] = []
-    real = JetStream.read
-
-    async def counted(js: JetStream, stream: str, request: dict[str, Any]) -> Any:
-        requests.append(stream)
-        return await real(js, stream, request)
-
-    monkeypatch.setattr(JetStream, "read", counted)
+    traffic = Traffic(monkeypatch)
     assert await kit.store.link([Link(child.id, (parent.id,)) for child in children]) == []
-    assert len(requests) <= 6
+    assert traffic.taken()[2] <= 6
+
+
+async def test_linking_a_task_to_many_takes_few_requests(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parents = await kit.submit_many(150)
+    child = await kit.submit(dependencies=tuple(parent.id for parent in parents))
+    traffic = Traffic(monkeypatch)
+    link = Link(child.id, child.definition.dependencies, loads=True)
+    assert await kit.store.link([link]) == []
+    assert traffic.taken()[2] <= 8
+    assert await kit.store.link([link]) == []
+    written, _, requests = traffic.taken()
+    assert (written, requests <= 8) == (0, True), "all of it is there"
+
+
+async def test_a_join_is_told_one_more_at_the_same_cost_however_many_were_counted(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child, parents = await joined(kit, 200)
+    assert await settle(kit.store, child, parents[:1]) == [199]
+    traffic = Traffic(monkeypatch)
+    assert await settle(kit.store, child, parents[1:2]) == [198]
+    early = traffic.taken()
+    assert await settle(kit.store, child, parents[2:190]) == [*range(197, 9, -1)]
+    traffic.taken()
+    assert await settle(kit.store, child, parents[190:191]) == [9]
+    assert traffic.taken() == early
+    assert await settle(kit.store, child, parents[:100]) == [9] * 100
+    written, read, _ = traffic.taken()
+    assert written <= 1, "what is counted is not counted again"
+    assert read <= 102, "the edges, and what says that all of it is still so"
+
+
+async def test_of_those_that_tell_a_join_in_turns_the_last_sees_the_end(kit: Kit) -> None:
+    child, parents = await joined(kit, 60)
+    stores = [kit.store, await kit.again(), await kit.again()]
+    left = 60
+    for turn in range(0, 60, 5):
+        told = parents[turn : turn + 5]
+        assert await settle(stores[turn // 5 % 3], child, told) == [*range(left - 1, left - 6, -1)]
+        left -= 5
+    assert left == 0
+
+
+async def test_what_was_remembered_of_a_join_that_moved_meanwhile_counts_for_nothing(
+    kit: Kit,
+) -> None:
+    child, parents = await joined(kit, 60)
+    assert await settle(kit.store, child, parents[:10]) == [*range(59, 49, -1)]
+    other = await kit.again()
+    assert await other.commit([kit.change(child, Unblock())])
+    assert await settle(kit.store, child, parents[10:12]) == [0, 0], "it waits no longer"
+    assert await settle(kit.store, child, parents[:1]) == [0]
+
+    async def none() -> bool:
+        return await counted(kit.store, child) == 0
+
+    await kit.until(none)
+
+
+async def test_a_failure_counts_nothing_that_another_process_has_seen_satisfied(kit: Kit) -> None:
+    child, parents = await joined(kit, 60, needs=30)
+    assert await settle(kit.store, child, parents[:1]) == [29]
+    other = await kit.again()
+    assert await settle(other, child, parents[1:2]) == [28]
+    # It was rerun meanwhile, and has failed.
+    failed = [Settlement(child.id, parents[1].id, False)]
+    assert await kit.store.settle(failed) == [30], "it has satisfied for good"
+    assert await settle(other, child, parents[2:3]) == [27]
+
+
+async def test_tasks_that_wait_no_longer_leave_no_counts_behind(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = await kit.active()
+    children = await kit.submit_many(100, dependencies=(parent.id,))
+    join, parents = await joined(kit, 150)
+    await kit.store.link([Link(child.id, (parent.id,)) for child in children])
+    told = [Settlement(child.id, parent.id, True) for child in children]
+    assert await kit.store.settle(told) == [0] * 100
+    assert (await settle(kit.store, join, parents))[-1] == 0
+    traffic = Traffic(monkeypatch)
+    changed = await kit.store.commit([kit.change(task, Unblock()) for task in (*children, join)])
+    assert len(changed) == 101
+
+    async def none() -> bool:
+        left = [await counted(kit.store, task) for task in (children[0], children[-1], join)]
+        return left == [0, 0, 0]
+
+    await kit.until(none)
+    written, _, _ = traffic.taken()
+    assert written <= 101 + 100 + 10, "a record each, a count each, and what is set for all"
+
+
+async def test_ends_of_many_tasks_with_dependents_take_few_requests(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, parents = await joined(kit, 100)
+    active = await kit.claim(100)
+    assert len(active) == len(parents)
+    traffic = Traffic(monkeypatch)
+    changed = await kit.store.commit([kit.change(task, Complete()) for task in active])
+    assert all(one.has_dependents for one in changed)
+    assert traffic.taken()[2] <= 10
+
+
+async def test_pages_of_the_dependents_of_one_task_cost_what_they_hold(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = await kit.active()
+    children = await kit.submit_many(200, dependencies=(parent.id,))
+    await kit.store.link([Link(child.id, (parent.id,)) for child in children])
+    wanted = sorted(child.id for child in children)
+    first = await kit.store.dependents(parent.id, "", 20)
+    traffic = Traffic(monkeypatch)
+    second = await kit.store.dependents(parent.id, first[-1].child, 30)
+    assert [edge.child for edge in (*first, *second)] == wanted[:50]
+    assert traffic.taken()[1] <= 31, "the page, and the parent's record"
+
+
+async def test_an_edge_that_is_added_between_two_pages_is_on_the_second(kit: Kit) -> None:
+    parent = await kit.active()
+    children = await kit.submit_many(40, dependencies=(parent.id,))
+    *linked, late = sorted(children, key=lambda child: child.id)
+    await kit.store.link([Link(child.id, (parent.id,)) for child in linked])
+    first = await kit.store.dependents(parent.id, "", 10)
+    await kit.store.unlink([(parent.id, linked[20].id)])
+    await (await kit.again()).link([Link(late.id, (parent.id,))])
+    rest = await kit.store.dependents(parent.id, first[-1].child, 100)
+    wanted = [child.id for child in (*linked[10:20], *linked[21:], late)]
+    assert [edge.child for edge in rest] == wanted
+
+
+async def test_fan_outs_that_were_cut_short_are_looked_through_together(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child, _ = await joined(kit, 60)
+    active = await kit.claim(60)
+    await kit.store.commit([kit.change(task, Complete()) for task in active])
+    await kit.store.settle([Settlement(child.id, task.id, True) for task in active[:30]])
+    traffic = Traffic(monkeypatch)
+    found = await kit.store.take_unsettled(100)
+    assert sorted(found) == sorted((task.id, State.COMPLETED) for task in active[30:])
+    assert traffic.taken()[2] <= 6

@@ -81,11 +81,22 @@ class _Commit:
         outcomes: list[Changed | None],
     ) -> None:
         self._context = context
+        self._partition = partition
         self._records: RecordCache = context.records[partition]
         self._timers = context.timers[partition]
         self._changes = changes
         self._outcomes = outcomes
         self._topics: list[str] = []
+        self._linked: set[str] = set()
+        """Those of the tasks that have dependents."""
+        self._held: set[str] = set()
+        """Those of them that are not to be deleted yet."""
+        self._freed: dict[str, int] = {}
+        """Tasks that wait no longer, and where that was written."""
+        self._gone: list[str] = []
+        """Tasks with dependents, some time, that were deleted."""
+        self._untied: list[tuple[str, str]] = []
+        """Edges that end in a deleted task go with it."""
 
     async def run(self, positions: Sequence[int]) -> None:
         """Write them all."""
@@ -109,6 +120,7 @@ class _Commit:
                         records[position] = stored
             unread = await self._write(records)
             records = {}
+            await self._clean_up()
         if self._topics:
             await self._context.hint(self._topics)
 
@@ -146,14 +158,16 @@ class _Commit:
 
     async def _told(self, task: Task, stored: StoredRecord) -> Changed:
         """Applied, and whether there are dependents to tell."""
-        if stored.body.linked and is_over(task.state) and await self._context.edges.of(task.id):
-            return Changed(ChangeKind.APPLIED, has_dependents=True)
+        if stored.body.linked and is_over(task.state):
+            linked = await self._context.edges.with_edges([task.id])
+            return Changed(ChangeKind.APPLIED, has_dependents=bool(linked))
         return _APPLIED
 
     async def _write(self, records: dict[int, StoredRecord]) -> list[int]:
         """Write what was planned; those whose guard did not hold."""
         plans: dict[int, _Plan] = {}
         writes: list[Write] = []
+        await self._read_edges(records)
         for position, stored in records.items():
             plan = None
             try:
@@ -187,6 +201,39 @@ class _Commit:
             else:
                 await self._written(position, plan, seq)
         return again
+
+    async def _read_edges(self, records: dict[int, StoredRecord]) -> None:
+        """Learn whom the changes leave dependents, and which of them may not be deleted yet."""
+        linked = {
+            position: self._changes[position]
+            for position, stored in records.items()
+            if stored.body.linked
+        }
+        ending = [
+            change.before.id
+            for change in linked.values()
+            if change.after is not None and is_over(change.after.state)
+        ]
+        leaving = [
+            change.before.id
+            for change in linked.values()
+            if change.discard is not None or (change.after is None and not change.force)
+        ]
+        edges = self._context.edges
+        self._linked = await edges.with_edges(ending) if ending else set()
+        self._held = await edges.held(leaving) if leaving else set()
+
+    async def _clean_up(self) -> None:
+        """Take away what was kept for tasks that are gone, or wait no longer."""
+        context, edges = self._context, self._context.edges
+        freed, gone, untied = self._freed, self._gone, self._untied
+        self._freed, self._gone, self._untied = {}, [], []
+        if freed:
+            context.in_background(edges.counts[self._partition].forget(freed))
+        if gone:
+            await edges.forget(gone)
+        if untied:
+            await edges.unlink(untied, context.clock.now())
 
     async def _without_purge(self, position: int, plan: _Plan) -> bool:
         """Write over a message that is no schedule, though it stands where pending tasks do:
@@ -225,7 +272,7 @@ class _Commit:
         if change.after is None or change.event not in change.after.events[-1:]:
             encode(change.event)  # else it is part of the status, which is encoded below
         if change.after is None:
-            return await self._plan_deletion(position, change, stored)
+            return self._plan_deletion(position, change, stored)
         old = stored.task
         assert old is not None
         after = Task(
@@ -241,10 +288,8 @@ class _Commit:
         if holder:
             self._outcomes[position] = Changed(ChangeKind.KEY_HELD, holder=holder)
             return None
-        edges = (
-            effects.ends and stored.body.linked > 0 and bool(await self._context.edges.of(after.id))
-        )
-        if change.discard is not None and not (edges and await self._context.edges.held(after.id)):
+        edges = effects.ends and after.id in self._linked
+        if change.discard is not None and after.id not in self._held:
             now = self._context.clock.now()
             body = self._records.tombstone(
                 stored, (change.event, change.discard), now, change.after
@@ -275,7 +320,7 @@ class _Commit:
         if archive is not None:
             plan.first.append(archive)
         if edges:
-            plan.first.append((self._records.subjects.of("x", after.id), b"1", None))
+            plan.first.append(self._context.edges.mark(after.id))
         return plan
 
     def _refused_as_large(self, position: int, body: RecordBody) -> bool:
@@ -289,12 +334,9 @@ class _Commit:
         )
         return True
 
-    async def _plan_deletion(
-        self, position: int, change: Change, stored: StoredRecord
-    ) -> _Plan | None:
+    def _plan_deletion(self, position: int, change: Change, stored: StoredRecord) -> _Plan | None:
         task_id = stored.body.id
-        linked = stored.body.linked > 0
-        if linked and not change.force and await self._context.edges.held(task_id):
+        if not change.force and task_id in self._held:
             self._outcomes[position] = Changed(ChangeKind.CONFLICT, current=stored.task)
             return None
         body = self._records.tombstone(
@@ -331,12 +373,11 @@ class _Commit:
         if main.dead_letter_out:
             mark = self._records.subjects.dead(task_id, before.status.revision)
             context.in_background(self._records.purge(mark))
-        linked = plan.stored.body.linked > 0
-        if main.unblocks or (gone and linked):
-            await context.edges.forget(task_id, parent=gone and linked, child=main.unblocks)
-        parents = before.definition.dependencies if gone else ()
-        if parents:  # edges that end in a deleted task go with it
-            await context.edges.unlink([(p, task_id) for p in parents], context.clock.now())
+        if main.unblocks:
+            self._freed[task_id] = seq
+        if gone:
+            self._gone += [task_id] if plan.stored.body.linked else []
+            self._untied += [(p, task_id) for p in before.definition.dependencies]
         self._topics.append(task_topic(task_id))
         now = context.clock.now()
         for effects in plan.effects:

@@ -94,13 +94,15 @@ class Index:
                 self._apply_changes(partition)
 
     async def _read_changes(self, partition: int, records: RecordCache) -> None:
-        """Read what was written since the last time: all of it up to what this process knows of.
+        """Read what was written since the last time, up to where the stream stands now.
 
         The position moves with each page, and never without it: of a call that fails or is
         cancelled, what it had read waits for the next one.
         """
         subject = records.subjects.of("t", ">")
         unapplied = self._unapplied[partition]
+        await records.last([])
+        known = records.known_upto  # to follow what is written meanwhile might have no end
         deadline = time.monotonic() + PATIENCE_S
         while True:
             start = self._positions[partition] + 1
@@ -114,8 +116,10 @@ class Index:
                     elif (task_id := records.subjects.pending_id(subject_of(msg))) is not None:
                         self.broken[partition].add(task_id)
                 self._positions[partition] = seq_of(page[-1])
-                continue
-            known = records.js.acked.get(records.subjects.stream, 0)
+                deadline = time.monotonic() + PATIENCE_S
+                if self._positions[partition] < known:
+                    continue
+                return
             if start > known:
                 return
             # "No more" came from any replica, which may lag: only the leader's word counts.

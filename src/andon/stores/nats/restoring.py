@@ -17,7 +17,7 @@ from andon.stores.kit.codec import encode
 from andon.stores.kit.topics import topics_of
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.dead_letter_index import dead_letter_mark
-from andon.stores.nats.edges import Edges, is_over
+from andon.stores.nats.edges import encoded, is_over
 from andon.stores.nats.event_log import archived
 from andon.stores.nats.jetstream import CONFLICT, Write
 from andon.stores.nats.record_cache import RecordCache, subqueue_of
@@ -75,8 +75,7 @@ def _beside(records: RecordCache, snapshot: Snapshot) -> list[Write]:
     """Edges, satisfied dependencies and the moves that the record itself has no place for."""
     task, subjects = snapshot.task, records.subjects
     writes: list[Write] = [
-        (subjects.of("e", task.id, edge.child), Edges.encoded(edge), None)
-        for edge in snapshot.edges
+        (subjects.of("e", task.id, edge.child), encoded(edge), None) for edge in snapshot.edges
     ]
     if is_over(task.state) and any(not edge.settled for edge in snapshot.edges):
         writes.append((subjects.of("x", task.id), b"1", None))

@@ -27,18 +27,21 @@ from andon.stores.nats.context import StoreContext
 from andon.stores.nats.creating import create
 from andon.stores.nats.daily_history import DailyHistory
 from andon.stores.nats.dead_letter_index import oldest_dead_letters
+from andon.stores.nats.dependents import Dependents
 from andon.stores.nats.due_timers import take_due
 from andon.stores.nats.edges import last_moves_of, state_of, tombstone_of
 from andon.stores.nats.event_log import EventLog
 from andon.stores.nats.hints import Hints
 from andon.stores.nats.index import Index
 from andon.stores.nats.jetstream import JetStream
+from andon.stores.nats.linking import Linking
 from andon.stores.nats.location import parse
 from andon.stores.nats.opening import open_streams
 from andon.stores.nats.ready_kinds import ready_kinds
 from andon.stores.nats.renewing import RenewalThread, progress_topics, renew
 from andon.stores.nats.restoring import restore
 from andon.stores.nats.server_time import ms_of
+from andon.stores.nats.settling import settle
 from andon.stores.nats.store_info import describe
 from andon.stores.nats.stream_recovery import StreamRecovery
 from andon.stores.nats.timers import writable
@@ -95,6 +98,8 @@ class NatsStore:
         self._claims = Claims(context, self._index)
         self._log = EventLog(context, f"n{abs(hash_of(info['created'])):x}")
         self._daily = DailyHistory(context, self._log)
+        self._linking = Linking(context.edges)
+        self._dependents = Dependents(context.edges)
         self._renewal_thread = RenewalThread(
             self._location, [records.notes for records in context.records], self._clock
         )
@@ -225,10 +230,10 @@ class NatsStore:
     # --- dependencies ---
 
     async def link(self, links: Sequence[Link]) -> list[Ended]:
-        return await self._open.run_to_end(self._open.edges.link(links, self.now()))
+        return await self._open.run_to_end(self._linking.link(links, self.now()))
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
-        return await self._open.run_to_end(self._open.edges.settle(settlements, self.now()))
+        return await self._open.run_to_end(settle(self._open.edges, settlements, self.now()))
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
         [edges] = await self.dependents_of_each([(parent, after)], limit)
@@ -237,7 +242,8 @@ class NatsStore:
     async def dependents_of_each(
         self, parents: Sequence[tuple[str, str]], limit: int
     ) -> list[list[Edge]]:
-        return await self._open.edges.dependents(parents, limit)
+        self._open  # noqa: B018 - refuses a closed store
+        return await self._dependents.page(parents, limit)
 
     async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
         await self._open.run_to_end(self._open.edges.let_go(edges, self.now()))

@@ -21,13 +21,31 @@ class PartitionStream:
         self.subjects = subjects
         self.upto = 0  #: the stream is known to reach so far, at least
 
+    @property
+    def known_upto(self) -> int:
+        """The stream is known to reach so far: by what was read of it or written to it."""
+        return max(self.upto, self.js.acked.get(self.subjects.stream, 0))
+
     # --- the newest message of each subject ---
 
     async def last(self, subjects: Sequence[str]) -> list[Reply]:
         """The newest message of each subject that matches, in the order of the stream. Never older
         than what this process wrote, whichever replica answers."""
+        found, _ = await self.last_as_of(subjects)
+        return found
+
+    async def last_as_of(self, subjects: Sequence[str]) -> tuple[list[Reply], int]:
+        """The same, and a position in the stream up to which nothing is missing in it."""
+        known = self.known_upto
         found = await self._last(subjects, 1)
-        return sorted(await self.read_all(subjects), key=seq_of) if found is None else found[0]
+        if found is not None:
+            return found
+        if len(subjects) == 1:
+            return sorted(await self.read_all(subjects), key=seq_of), known
+        middle = len(subjects) // 2
+        first, upto = await self.last_as_of(subjects[:middle])
+        second, _ = await self.last_as_of(subjects[middle:])
+        return sorted([*first, *second], key=seq_of), min(upto, known)
 
     async def snapshot(self, subjects: Sequence[str]) -> tuple[list[Reply], int] | None:
         """The newest message of each subject that matches, all as of one moment, and where the

@@ -1,0 +1,242 @@
+"""What was counted off of blocked tasks: one message for each dependency that has ended.
+
+A join may wait for ten thousand tasks that end one by one, and each settlement has to know how many
+were counted before. To read them each time would be quadratic. So what is known of a join of many
+is remembered, and two looks hold it against the store:
+
+- Each count is guarded by the join's record. If that has moved since it was read, the write is
+  refused and all of it is read anew. So nothing is counted of a task that waits no longer.
+- Other processes count, too. After its own writes a process looks through what lies between them
+  and the position it knew of. Whoever writes last finds what the others wrote before, so the last
+  of them sees the end; nobody has to look beyond its own writes.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+
+from andon.contract.edges import Settlement
+from andon.lifecycle.parents import spare, to_satisfy
+from andon.model.words import State
+from andon.stores.nats.jetstream import GUARD, GUARDED, Write, seq_of, subject_of
+from andon.stores.nats.nats_client import Reply
+from andon.stores.nats.record_cache import RecordCache
+from andon.stores.nats.record_codec import StoredRecord
+
+GONE = {"Nats-TTL": "1s"}
+"""Headers of an empty message that takes the place of one which is to go."""
+
+_SATISFIES, _FAILS = b"1", b"0"
+
+_MANY = 20
+"""Dependencies of a task from which on what was counted of it is remembered."""
+
+_MOST_NAMES = 30_000
+"""Dependencies of all that is remembered together; of joins forgotten it is read again."""
+
+_PAGE = 1_000
+
+_FEW = 100
+"""Counts of one task that are taken away message by message. A purge costs the server more than
+some of these, and blocks it meanwhile."""
+
+
+def is_blocked(stored: StoredRecord) -> bool:
+    """Whether a task waits, so that its dependencies are counted."""
+    return stored.task is not None and stored.task.state is State.BLOCKED
+
+
+class Counted:
+    """The dependencies of a blocked child that have ended: those that satisfy it, and those that
+    fail it, which are counted only if it can do without some."""
+
+    def __init__(self, stored: StoredRecord) -> None:
+        task = stored.task
+        assert task is not None
+        definition = task.definition
+        self.satisfied: set[str] = set()
+        self.failing: set[str] = set()
+        self.upto = 0  #: what was counted up to here in the stream is known
+        self.guard = stored.guard
+        self._names = frozenset(definition.dependencies)
+        self._to_satisfy = to_satisfy(definition)
+        self._spare = spare(definition)
+
+    @property
+    def size(self) -> int:
+        """How many dependencies the child has."""
+        return len(self._names)
+
+    @property
+    def is_of_many(self) -> bool:
+        """Whether to read all of it again and again would be much."""
+        return len(self._names) > _MANY
+
+    def take(self, msg: Reply) -> None:
+        """Take in a message that was read."""
+        if msg.data:
+            parent = subject_of(msg).rsplit(".", 1)[1]
+            (self.failing if msg.data == _FAILS else self.satisfied).add(parent)
+
+    def add(self, s: Settlement) -> bool:
+        """Count one; whether that is to be written."""
+        if s.parent not in self._names or s.parent in self.satisfied:
+            return False
+        if s.satisfied:
+            self.satisfied.add(s.parent)
+            self.failing.discard(s.parent)
+            return True
+        if self._spare is None or s.parent in self.failing:
+            return False
+        self.failing.add(s.parent)
+        return True
+
+    def counts_failures(self) -> bool:
+        """Whether dependencies that fail the child are counted, too."""
+        return self._spare is not None
+
+    def left(self, *, satisfied: bool) -> int:
+        """What a settlement leaves to the child."""
+        if satisfied:
+            return self._to_satisfy - len(self.satisfied)
+        return -1 if self._spare is None else self._spare - len(self.failing)
+
+    def is_unsure(self, *, satisfied: bool) -> bool:
+        """Whether what another process counts at the same time could decide it."""
+        left = self.left(satisfied=satisfied)
+        return left > 0 if satisfied else left >= 0
+
+
+class Counts:
+    """The counts of one partition."""
+
+    def __init__(self, records: RecordCache) -> None:
+        self._records = records
+        self._known: dict[str, Counted] = {}
+        self._names = 0
+        self.turn = asyncio.Lock()
+        """Held by who counts for a child of which something is remembered."""
+
+    # --- what is remembered ---
+
+    def known(self, child: str) -> Counted | None:
+        """What is remembered of a child; a guarded write tells whether it is still so."""
+        return self._known.get(child)
+
+    def keep(self, child: str, counted: Counted) -> None:
+        """Remember what is known of a join of many."""
+        self.drop(child)
+        if not counted.is_of_many:
+            return
+        self._known[child] = counted
+        self._names += counted.size
+        while self._names > _MOST_NAMES and len(self._known) > 1:
+            self.drop(next(iter(self._known)))
+
+    def drop(self, child: str) -> None:
+        """Remember nothing of a child."""
+        known = self._known.pop(child, None)
+        if known is not None:
+            self._names -= known.size
+
+    # --- reading ---
+
+    async def read(self, children: Mapping[str, StoredRecord]) -> dict[str, Counted]:
+        """What was counted of those that are blocked."""
+        found = {c: Counted(stored) for c, stored in children.items() if is_blocked(stored)}
+        await self._fill(found)
+        return found
+
+    async def _fill(self, counted: Mapping[str, Counted]) -> None:
+        if not counted:
+            return
+        subjects = self._records.subjects
+        messages, upto = await self._records.last_as_of([subjects.of("f", c, "*") for c in counted])
+        for msg in messages:
+            _, child, _ = subject_of(msg).rsplit(".", 2)
+            counted[child].take(msg)
+        for one in counted.values():
+            one.upto = upto
+
+    async def look(self, written: Mapping[str, tuple[Counted, int]], own: Sequence[int]) -> None:
+        """Learn what others have counted of children up to this process's newest count of each.
+        `own` are the sequences that this process has just written, in order."""
+        many = {child: pair for child, pair in written.items() if pair[0].is_of_many}
+        await self._fill({child: one for child, (one, _) in written.items() if child not in many})
+        asked: list[tuple[str, int, int]] = []
+        for child, (one, newest) in many.items():
+            asked += [(child, *gap) for gap in _gaps(one.upto + 1, newest, own)]
+        subjects = self._records.subjects
+        requests = [{"seq": at, "next_by_subj": subjects.of("f", c, "*")} for c, at, _ in asked]
+        answers = await self._records.js.read_each(subjects.stream, requests) if asked else []
+        others: dict[str, int] = {}
+        unclear: set[str] = set()
+        for (child, begin, end), answer in zip(asked, answers, strict=True):
+            if answer is None or answer.status:
+                unclear.add(child)  # a replica that lags, or a server that is going away
+            elif seq_of(answer) < end:
+                others.setdefault(child, begin)
+        for child, (one, newest) in many.items():
+            if child in others and child not in unclear:
+                await self._read_on(child, one, others[child], newest)
+            one.upto = max(one.upto, newest)
+        await self._fill({child: many[child][0] for child in unclear})
+
+    async def _read_on(self, child: str, counted: Counted, start: int, newest: int) -> None:
+        """Take in what was counted from a position on."""
+        subject = self._records.subjects.of("f", child, "*")
+        while start <= newest:
+            page = await self._records.confirmed_page(subject, start, _PAGE)
+            for msg in page:
+                counted.take(msg)
+            if not page:
+                return
+            start = seq_of(page[-1]) + 1
+
+    # --- writing ---
+
+    def write(self, s: Settlement) -> Write:
+        """The message that counts a settlement."""
+        subject = self._records.subjects.of("f", s.child, s.parent)
+        return subject, _SATISFIES if s.satisfied else _FAILS, None
+
+    def guarded(self, write: Write, child: str, counted: Counted) -> Write:
+        """The same, refused if the child's record has moved since it was read."""
+        subject, body, _ = write
+        guard = {GUARD: str(counted.guard), GUARDED: self._records.subjects.task(child)}
+        return subject, body, guard
+
+    async def forget(self, freed: Mapping[str, int]) -> None:
+        """Take away what was counted of tasks that wait no longer, each since its record was
+        written at a sequence."""
+        for child in freed:
+            self.drop(child)
+        records, subjects = self._records, self._records.subjects
+        found: dict[str, list[Reply]] = {}
+        for msg in await records.last([subjects.of("f", child, "*") for child in freed]):
+            if msg.data:
+                found.setdefault(subject_of(msg).rsplit(".", 2)[1], []).append(msg)
+        writes: list[Write] = []
+        for child, messages in found.items():
+            if len(messages) > _FEW:
+                await records.purge(subjects.of("f", child, "*"), before=freed[child])
+            else:
+                writes += [tombstone(msg) for msg in messages]
+        await records.js.write(subjects.stream, writes)
+
+
+def tombstone(msg: Reply) -> Write:
+    """The write that takes a message away, unless it was written over meanwhile."""
+    return subject_of(msg), b"", {**GONE, GUARD: str(seq_of(msg))}
+
+
+def _gaps(start: int, newest: int, own: Iterable[int]) -> list[tuple[int, int]]:
+    """What lies between own sequences up to the newest: where each gap begins, and the own
+    sequence that ends it."""
+    gaps: list[tuple[int, int]] = []
+    for seq in own:
+        if seq > newest:
+            break
+        if seq > start:
+            gaps.append((start, seq))
+        start = max(start, seq + 1)
+    return gaps

@@ -1,0 +1,84 @@
+"""Pages of the edges of a parent, by child.
+
+Edges stand in the stream in the order in which they were written, so a page of a parent's edges
+takes a look at all of them. What that look has found is remembered for the pages that follow.
+"""
+
+from bisect import bisect_right
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from andon.contract.edges import Edge
+from andon.stores.nats.edges import Edges
+from andon.stores.nats.subjects import is_token
+
+_LISTS = 8
+"""Parents of many whose children are remembered while somebody pages through them."""
+
+
+class _Listed(NamedTuple):
+    """The children of a parent, in order, as of a version of its record: who adds an edge bumps
+    that."""
+
+    seq: int
+    children: list[str]
+
+
+class Dependents:
+    """Reads the edges of parents in pages."""
+
+    def __init__(self, edges: Edges) -> None:
+        self._edges = edges
+        self._listed: OrderedDict[str, _Listed] = OrderedDict()
+
+    async def page(self, parents: Sequence[tuple[str, str]], limit: int) -> list[list[Edge]]:
+        """A page of the edges of each parent by child, after a child."""
+        listed = await self._still_listed([parent for parent, after in parents if after])
+        pages = {
+            (parent, after): await self._next(listed[parent].children, parent, after, limit)
+            for parent, after in parents
+            if after and parent in listed
+        }
+        rest = [(p, after) for p, after in parents if is_token(p) and (p, after) not in pages]
+        known = [records.known_upto for records in self._edges.records]
+        found = await self._edges.of_each(parent for parent, _ in rest)
+        for parent, after in rest:
+            children = sorted(child for child in found[parent] if child > after)
+            pages[parent, after] = [found[parent][child] for child in children[:limit]]
+            if len(children) > limit:
+                await self._list(
+                    parent, sorted(found[parent]), known[self._edges.partition(parent)]
+                )
+        return [pages.get(pair, []) for pair in parents]
+
+    async def _next(
+        self, children: Sequence[str], parent: str, after: str, limit: int
+    ) -> list[Edge]:
+        """The next edges of a parent whose children are known; some may be gone."""
+        page: list[Edge] = []
+        begin = bisect_right(children, after)
+        while begin < len(children) and len(page) < limit:
+            some = children[begin : begin + limit - len(page)]
+            begin += len(some)
+            edges = await self._edges.those((parent, child) for child in some)
+            page += [edges[parent, child] for child in some if (parent, child) in edges]
+        if begin >= len(children):
+            self._listed.pop(parent, None)
+        return page
+
+    async def _list(self, parent: str, children: list[str], upto: int) -> None:
+        """Remember the children of a parent that somebody pages through, unless its record was
+        written since the stream stood where it did before they were read."""
+        stored = (await self._edges.records_of([parent])).get(parent)
+        if stored is not None and stored.seq <= upto:
+            self._listed[parent] = _Listed(stored.seq, children)
+            self._listed.move_to_end(parent)
+            while len(self._listed) > _LISTS:
+                self._listed.popitem(last=False)
+
+    async def _still_listed(self, parents: Iterable[str]) -> dict[str, _Listed]:
+        """What is remembered of the parents, as far as it is still so."""
+        listed = {parent: self._listed[parent] for parent in parents if parent in self._listed}
+        stored = await self._edges.records_of(listed) if listed else {}
+        return {p: one for p, one in listed.items() if p in stored and stored[p].seq == one.seq}

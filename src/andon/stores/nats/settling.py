@@ -1,0 +1,147 @@
+"""Settling: edges are marked as told, and what they leave to each child is counted."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from andon.contract.edges import Settlement
+from andon.stores.nats.counts import Counted, Counts
+from andon.stores.nats.edges import Edges, is_possible
+from andon.stores.nats.jetstream import CONFLICT, Write
+from andon.stores.nats.subjects import is_token
+
+if TYPE_CHECKING:
+    from andon.stores.nats.record_cache import RecordCache
+
+
+async def settle(edges: Edges, settlements: Sequence[Settlement], now: int) -> list[int]:
+    """Mark edges told, count dependencies."""
+    outcomes = [0 if s.satisfied else -1 for s in settlements]
+    possible = {
+        position: s
+        for position, s in enumerate(settlements)
+        if is_possible("A settlement", s.child)
+    }
+    pairs = [(s.parent, s.child) for s in possible.values() if is_token(s.parent)]
+    there = await edges.those(pairs)
+    told = [edge for pair in dict.fromkeys(pairs) if (edge := there.get(pair)) and not edge.settled]
+    by_partition: dict[int, dict[int, Settlement]] = {}
+    for position, s in possible.items():
+        by_partition.setdefault(edges.partition(s.child), {})[position] = s
+    for partition, records in enumerate(edges.records):
+        mine = [edge for edge in told if edges.partition(edge.parent) == partition]
+        settling = _Settling(records, edges.counts[partition], by_partition.get(partition, {}))
+        await settling.run([edges.told(edge) for edge in mine])
+        for position, left in settling.outcomes.items():
+            outcomes[position] = left
+    await edges.free({edge.parent for edge in told}, now)
+    return outcomes
+
+
+class _Settling:
+    """The settlements of children of one partition."""
+
+    def __init__(
+        self, records: "RecordCache", counts: Counts, settlements: Mapping[int, Settlement]
+    ) -> None:
+        self._records = records
+        self._counts = counts
+        self._of_child: dict[str, dict[int, Settlement]] = {}
+        for position, s in settlements.items():
+            self._of_child.setdefault(s.child, {})[position] = s
+        self._kept: dict[str, Counted] = {}
+        self.outcomes: dict[int, int] = {}
+
+    async def run(self, first: Sequence[Write]) -> None:
+        """Make these writes and count; of children that have moved meanwhile once more."""
+        try:
+            if any(self._counts.known(child) for child in self._of_child):
+                async with self._counts.turn:
+                    await self._run(first)
+            else:
+                await self._run(first)
+        except BaseException:
+            self._kept.clear()  # what was not written is not to count
+            raise
+        finally:
+            for child in self._of_child:
+                self._counts.drop(child)
+            for child, one in self._kept.items():
+                self._counts.keep(child, one)
+
+    async def _run(self, first: Sequence[Write]) -> None:
+        counted = {c: one for c in self._of_child if (one := self._usable(c)) is not None}
+        plans = {c: self._count(c, one) or self._again(c, one) for c, one in counted.items()}
+        unread = [c for c in self._of_child if not plans.get(c)]
+        writes = list(first)
+        while writes or unread or any(plans.values()):
+            plans |= await self._read(counted, unread)
+            newest: dict[str, int] = {}
+            for child, counts in plans.items():
+                writes += [self._counts.guarded(write, child, counted[child]) for write in counts]
+                if counts:
+                    newest[child] = len(writes) - 1
+            seqs = await self._records.js.write(self._records.subjects.stream, writes)
+            written = {c: (counted[c], seqs[i]) for c, i in newest.items() if seqs[i] > CONFLICT}
+            unread = [c for c in newest if c not in written]
+            await self._look(written, sorted(seq for seq in seqs if seq > CONFLICT))
+            plans, writes = {}, []
+
+    def _usable(self, child: str) -> Counted | None:
+        """What is remembered of a child. Not where a failure is counted: a dependency that another
+        process has told of since may have satisfied the child, which is for good."""
+        known = self._counts.known(child)
+        fails = any(not s.satisfied for s in self._of_child[child].values())
+        return None if known is None or (fails and known.counts_failures()) else known
+
+    def _again(self, child: str, counted: Counted) -> list[Write]:
+        """A count to be written again, by which to learn whether what is remembered of the child is
+        still so."""
+        for s in self._of_child[child].values():
+            if s.satisfied and s.parent in counted.satisfied:
+                return [self._counts.write(s)]
+        return []
+
+    async def _read(
+        self, counted: dict[str, Counted], children: Sequence[str]
+    ) -> dict[str, list[Write]]:
+        """Count for children of which nothing is known; what is to be written of each."""
+        if not children:
+            return {}
+        found = await self._counts.read(await self._records.read(children))
+        for child in children:
+            if child not in found:  # it waits no longer
+                for position, s in self._of_child[child].items():
+                    self.outcomes[position] = 0 if s.satisfied else -1
+        counted.update(found)
+        plans = {c: self._count(c, one) for c, one in found.items()}
+        for child, writes in plans.items():
+            if not writes:
+                self._kept[child] = found[child]
+        return plans
+
+    def _count(self, child: str, counted: Counted) -> list[Write]:
+        writes: list[Write] = []
+        for position, s in self._of_child[child].items():
+            if counted.add(s):
+                writes.append(self._counts.write(s))
+            self.outcomes[position] = counted.left(satisfied=s.satisfied)
+        return writes
+
+    async def _look(self, written: dict[str, tuple[Counted, int]], own: Sequence[int]) -> None:
+        """Another process may have counted others meanwhile: the last of them must see the end."""
+        last: dict[str, dict[bool, int]] = {
+            child: {s.satisfied: position for position, s in self._of_child[child].items()}
+            for child in written
+        }
+        unsure = {
+            child: pair
+            for child, pair in written.items()
+            if any(pair[0].is_unsure(satisfied=kind) for kind in last[child])
+        }
+        await self._counts.look(unsure, own)
+        for child, (counted, _) in unsure.items():
+            for satisfied, position in last[child].items():
+                more = self.outcomes[position] - counted.left(satisfied=satisfied)
+                for earlier, s in self._of_child[child].items() if more > 0 else ():
+                    self.outcomes[earlier] -= more if s.satisfied == satisfied else 0
+            self._kept[child] = counted
