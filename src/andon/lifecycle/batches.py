@@ -98,7 +98,8 @@ def moved_alike(moves: Sequence[Move]) -> list[Moves[Move]]:
     while start < len(moves):
         first, end = moves[start], start + 1
         effects = of_change(first)
-        if _is_common_end(first, effects):
+        if end < len(moves) and _end_alike(first, moves[end]) and _is_common_end(first, effects):
+            end += 1
             while end < len(moves) and _end_alike(first, moves[end]):
                 end += 1
         batches.append(Moves(effects, moves[start:end]))
@@ -122,13 +123,12 @@ def _end_alike(common: DecidedMove, other: DecidedMove) -> bool:
     """Whether another move has the effects of a common end: these are the fields that
     `effects.of_change` and `indexes.entry_of` read of one."""
     one, two = common.after, other.after
+    if one is None or two is None or one.finished_at != two.finished_at:
+        return False  # the most frequent answer
     a, b = common.before.definition, other.before.definition
     event, its_event = common.event, other.event
     return (
-        one is not None
-        and two is not None
-        and one.finished_at == two.finished_at
-        and one.expires_at == two.expires_at
+        one.expires_at == two.expires_at
         and one.state is two.state
         and one.reason is two.reason
         and not owes(two)

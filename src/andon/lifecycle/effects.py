@@ -92,8 +92,8 @@ class Effects(msgspec.Struct, frozen=True, gc=False):
             and self.ready_out is None
             and not self.lists_out
             and not self.dead_letter_out
-            and not self.revives
             and self.is_separate
+            and not self.revives
         )
 
     @property
