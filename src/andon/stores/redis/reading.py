@@ -174,7 +174,8 @@ async def _find(at: Partitions, query: Query, queues: Sequence[str]) -> Page:
     found: list[Task] = []
     looked = 0
     while True:
-        most = min(MAX_BATCH, max(query.limit - len(found), 20))
+        # As many again as were looked at: each look asks all lists, however little is found.
+        most = min(MAX_BATCH, max(query.limit - len(found), 20, looked))
         places, upto = await walk.beyond(place, most)
         records = await read(at, [task_id for _, task_id in places]) if places else []
         for here, task in zip(places, records, strict=True):
