@@ -24,7 +24,7 @@ from andon.model.words import State
 
 MARK = "filled.json"
 _TELL_S = 10.0
-_DEEP = 100
+_DEEP = 30
 _PER_PAGE = 1_000
 
 

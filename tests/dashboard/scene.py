@@ -26,10 +26,10 @@ class Shop(NamedTuple):
     report: Any
 
 
-def make_shop(folder: Path) -> Shop:
-    """An application whose tasks end in each way."""
+def make_shop(folder: Path, url: str = "") -> Shop:
+    """An application whose tasks end in each way; on SQLite if no store is named."""
     app = Andon(
-        f"sqlite:///{folder}/tasks.db",
+        url or f"sqlite:///{folder}/tasks.db",
         artifacts=f"file://{folder}/kept",
         queues=[Queue("mail", rate_limit="300/s"), Queue("reports", max_concurrent=2)],
         name="shop",
@@ -75,9 +75,9 @@ def make_shop(folder: Path) -> Shop:
 
 
 @contextmanager
-def scene(folder: Path) -> Iterator[Running]:
+def scene(folder: Path, url: str = "") -> Iterator[Running]:
     """The shop, served, after a while of work; a worker goes on."""
-    shop = make_shop(folder)
+    shop = make_shop(folder, url)
     with serving(shop.app) as running, running.working(concurrency=20, shutdown_grace=0.1):
         running.call(fill(shop, running))
         yield running

@@ -201,9 +201,14 @@ async def test_no_page_asks_more_of_redis_with_more_tasks(tmp_path: Path) -> Non
                 for path in PAGES:  # what is read once by a process
                     await look(path)
                 found.append({path: await commands_of(server, look, path) for path in PAGES})
+            async with opened(url) as kit:  # a look for what nothing is like: one call
+                before = calls(server)
+                await kit.store.find(Query(name="nothing", limit=1))
+                look_costs = calls(server) - before
     finally:
         server.stop()
     few, many = found
+    assert look_costs < SCAN_BUDGET
     more = {path: (few[path], many[path]) for path in PAGES if many[path] > 1.1 * few[path] + 10}
     assert more == {}
     assert max(many.values()) < 2_000

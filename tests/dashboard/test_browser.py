@@ -11,36 +11,12 @@ from service.kit import Running, look_at_alerts
 from andon.dashboard.assets import assets
 from andon.engine.base import Submission
 
-from .browser import Watched, chromium, faults_of_access, kept, looking, needs_chromium, overflow
+from .browser import Watched, chromium, kept, looking, needs_chromium, overflow
 from .finding import find_and_rerun
 from .scene import scene, settled
+from .walking import PAGES, expect_no_faults, walk
 
 pytestmark = [needs_chromium, pytest.mark.slow]
-
-PAGES = {
-    "andon": "/",
-    "tasks": "/tasks?state=failed",
-    "task": "/tasks/order-35",
-    "dead-letters": "/dead-letters",
-    "dead-letters-listed": "/dead-letters/list",
-    "queues": "/queues",
-    "queue": "/queues/billing",
-    "types": "/types",
-    "type": "/types/shop.charge",
-    "workers": "/workers",
-    "schedules": "/schedules",
-    "schedule": "/schedules/shop-tidy",
-    "schedule-new": "/schedules/~new",
-    "schedule-edit": "/schedules/shop-tidy/edit",
-    "flows": "/flows",
-    "alerts": "/alerts",
-    "alert-rule": "/alerts/rule",
-    "alert-target": "/alerts/target",
-    "tokens": "/tokens",
-    "audit": "/audit",
-    "doctor": "/doctor",
-    "nothing": "/search?q=nothing-like-it",
-}
 
 SHOWN = ("andon", "tasks", "task", "dead-letters", "flow", "workers", "queue")
 """Pages whose pictures the documentation shows."""
@@ -71,21 +47,10 @@ def pictures(request: pytest.FixtureRequest) -> Path | None:
     return None if folder is None else Path(folder)
 
 
-def expect_no_faults(page: Page, name: str) -> None:
-    faults = faults_of_access(page)
-    assert faults == [], f"{name}: {faults}"
-
-
 def test_every_page_is_whole_and_open_to_everybody(
     board: Watched, shop: Running, pictures: Path | None
 ):
-    flow = board.open("/flows").locator("#flows tbody a").first.get_attribute("href")
-    for name, path in {**PAGES, "flow": flow or ""}.items():
-        page = board.open(path)
-        expect(page.locator("h1").first).to_be_attached()
-        expect_no_faults(page, name)
-        assert overflow(page) <= 0, name
-        board.check()
+    for name, page in walk(board):
         if name in SHOWN:
             if name == "andon" and pictures is not None:
                 work_for_a_picture(page, shop)

@@ -326,6 +326,7 @@ def test_a_list_that_was_cut_short_says_so_and_goes_on(
     found = listed(page) if "old" in page.text else []
     while not found:
         assert "None was found so far" in page.one(id="tasks").text
+        assert "not all have been" in page.one(id="pager").text
         page = site.get(page.one("a", rel="next")["href"])
         found = listed(page) if "old" in page.text else []
     assert found == ["old"]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from service.kit import Running, eventually, serving
 
+from andon.engine.actor import acting_as
 from andon.engine.base import Submission
 from andon.service.trust.registry import Registry
 
@@ -330,3 +331,18 @@ def _everything(running: Running) -> Any:
     [task] = running.call(engine.get(["t1"]))
     tokens = running.call(running.service.access.registry.tokens())
     return task.status, running.call(engine.queues()), [t.state(0) for t in tokens]
+
+
+def test_the_newest_acts_are_shown_and_all_that_are_kept_on_demand(site: Site, service: Running):
+    async def act() -> None:
+        with acting_as("ann"):
+            for number in range(101):
+                await service.service.engine.configure_queue("mail", {"max_size": number + 1})
+
+    service.call(act())
+    page = site.get("/audit?actor=ann")
+    assert len(list(page.one(id="audit").one("tbody").every("tr"))) == 100
+    [every] = [a for a in page.one("main").every("a") if a.text == "All 101 that are kept"]
+    page = site.get(every["href"])
+    assert len(list(page.one(id="audit").one("tbody").every("tr"))) == 101
+    assert "that are kept" not in page.one("main").text

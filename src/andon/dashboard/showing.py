@@ -34,6 +34,7 @@ from andon.dashboard.views.alerts import AlertForm
 from andon.dashboard.views.tasks import PAGE, TaskFilter, TaskList, filter_of, rows_of
 from andon.dashboard.views.types import types_of
 from andon.engine import checks
+from andon.engine.audit import MOST_RECORDS
 from andon.engine.fleet import settings_of
 from andon.engine.flows import list_flows
 from andon.engine.schedule_views import next_times, queues_of
@@ -71,7 +72,9 @@ class Asked(msgspec.Struct, frozen=True):
 
 
 _TIMES = 10
-_ACTS = 500
+_ACTS = 100
+"""Acts by hand that are shown at first."""
+
 _DOCTOR_S = 30.0
 """The doctor reads a lot."""
 
@@ -369,8 +372,11 @@ class Pages:
         asked.need("admin:audit")
         actor = asked.query.get("actor")
         engine = await self._reader.engine()
-        records = await within(engine.acts(actor or None, _ACTS))
-        content = trust_page.audit(asked.place, records, engine.now(), actor)
+        most = MOST_RECORDS if asked.query.get("all") else _ACTS
+        records = await within(engine.acts(actor or None, MOST_RECORDS))
+        content = trust_page.audit(
+            asked.place, records[:most], engine.now(), actor, in_all=len(records)
+        )
         return Shown("Audit", list(content))
 
     async def doctor(self, asked: Asked) -> Shown:

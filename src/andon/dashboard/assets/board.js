@@ -161,7 +161,10 @@ if (body.dataset.live) {
     if (document.hidden) disconnect();
     else if (!stream) connect();
   });
-  if (!document.hidden) connect();
+  // What the page already shows is seen first; then the stream has the service read and draw it.
+  requestAnimationFrame(() => setTimeout(() => {
+    if (!document.hidden && !stream) connect();
+  }));
 }
 
 // --- keys: j and k along the rows, x to choose one, / to search ---

@@ -30,12 +30,12 @@ def _cards(hour: Minutes, day: Minutes) -> "Iterator[Renderable]":
     wait, run = (charts.usual_band(hour, of_runs=of_runs) for of_runs in (False, True))
     yield _card(
         "Waited",
-        f"in the last hour, most {wait}" if wait else "in the last hour",
+        f"in the last hour, most {wait}" if wait else "in the last hour: no run ended",
         charts.bands(hour, of_runs=False, label="How long runs of the last hour waited"),
     )
     yield _card(
         "Took",
-        f"in the last hour, most {run}" if run else "in the last hour",
+        f"in the last hour, most {run}" if run else "in the last hour: no run ended",
         charts.bands(hour, of_runs=True, label="How long runs of the last hour took"),
     )
 

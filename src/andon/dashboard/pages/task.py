@@ -171,7 +171,7 @@ def runs(axis: RunAxis) -> "Renderable":
     if not axis.bars:
         return h.div("#task-runs.empty")[h.p["It has not been ready to run yet."]]
     height = _TOP + _ROW * len(axis.bars)
-    return h.div("#task-runs.card")[
+    return h.div("#task-runs.card.sideways", tabindex="0", role="region", aria_label="Runs")[
         axis.dropped > 0 and h.p(".dim")[f"{plural(axis.dropped, 'older run')} not kept."],
         h.svg(
             ".axis-of-runs", viewBox=f"0 0 {_AXIS} {height}", role="img",

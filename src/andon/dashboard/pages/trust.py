@@ -88,16 +88,23 @@ def made(place: "Place", text: str, row: "TokenRow") -> Iterator["Node"]:
 
 
 def audit(
-    place: "Place", records: "Sequence[AuditRecord]", now: int, actor: str
+    place: "Place", records: "Sequence[AuditRecord]", now: int, actor: str, *, in_all: int
 ) -> Iterator["Node"]:
-    """What was done by hand, the newest first."""
+    """What was done by hand, the newest first: so many of those that are kept."""
+    more = in_all > len(records)
     yield h.div(".heading")[
         h.h1["Audit"],
         h.p(".dim")[
-            "What was done by hand, the newest 500",
+            "What was done by hand, the newest first",
             actor and [", by ", h.bdi[line_of(actor, 100)]],
         ],
-        actor and h.div(".tools")[h.a(".button", href=place.to("/audit"))["Everybody"]],
+        h.div(".tools")[
+            actor and h.a(".button", href=place.to("/audit"))["Everybody"],
+            more
+            and h.a(".button", href=place.to("/audit", actor=actor, all="yes"))[
+                f"All {in_all:,} that are kept"
+            ],
+        ],
     ]
     yield table(
         "audit",

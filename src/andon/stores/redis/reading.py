@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from andon.contract.limits import MAX_BATCH, SCAN_BUDGET
+from andon.contract.limits import MAX_BATCH
 from andon.contract.queries import History, Page, Query, ReadyKind
 from andon.contract.query_filter import DUE, due_states, lists_asked, matches
 from andon.lifecycle.discarded import Discarded, discarded_of
@@ -28,6 +28,10 @@ LISTS_AT_ONCE = 200
 MOST_LISTS = 10_000
 """Lists that one call looks at. With more queues than that, tasks of all queues come by groups of
 queues, each in its order."""
+
+MOST_LOOKED = 500
+"""Records that one call looks at for those that are like what is asked for, unless it may give
+more. Fewer than `SCAN_BUDGET`: each is read whole, by the one thread that serves everybody."""
 
 MOST_IDS = 20_000
 """Ids that one call looks at for those that begin so; then it says how far it has come."""
@@ -174,11 +178,12 @@ async def _find(at: Partitions, query: Query, queues: Sequence[str]) -> Page:
     found: list[Task] = []
     looked = 0
     while True:
-        most = min(MAX_BATCH, max(query.limit - len(found), 20))
+        # As many again as were looked at: each look asks all lists, however little is found.
+        most = min(MAX_BATCH, max(query.limit - len(found), 20, looked))
         places, upto = await walk.beyond(place, most)
         records = await read(at, [task_id for _, task_id in places]) if places else []
         for here, task in zip(places, records, strict=True):
-            if len(found) >= query.limit or looked >= SCAN_BUDGET:
+            if len(found) >= query.limit or looked >= max(MOST_LOOKED, query.limit):
                 assert place is not None
                 return Page(tuple(found), f"{mark}{place[0]}:{place[1]}")
             looked, place = looked + 1, here
