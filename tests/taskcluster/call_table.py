@@ -19,6 +19,7 @@ class Call(NamedTuple):
     refused: tuple[int, str] | None = None  #: else status and code
     query: dict[str, str] | None = None
     by_run: bool = False  #: with the credentials of the newest claim
+    until: str = ""  #: repeated until the task is in this state: it comes there by itself
     raw: bool = False  #: the answer is not in the shape of the route's: an error artifact, 204
 
 
@@ -173,6 +174,7 @@ def table_of_calls() -> list[Call]:
         Call("reclaimTask", (a, "0"), lambda said: said["runId"] == 0, by_run=True),
         Call("reportCompleted", (a, "0"), status("completed"), by_run=True),
         Call("reportFailed", (a, "0"), refused=(409, "RequestConflict"), by_run=True),
+        Call("status", (b,), status("pending"), until="pending"),
         Call("claimWork", (queue, WORKER), lambda said: ids(said["tasks"]) == {b}),
         Call(
             "reportException",

@@ -22,6 +22,7 @@ from .test_access import Request, Service
 PROGRAMS = Path(__file__).parent / "programs"
 TEXT = "line\n" * 1_000
 PUBLIC, PRIVATE = "public/logs/a b.log", "private/a.log"
+LOST = "file-missing-on-worker"
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +42,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 
 @pytest.fixture(scope="module")
 def task_id(service: Service) -> str:
-    """A task whose run has left a public file, a private one, and a public link to that."""
+    """A task whose run has left a public file, a private one, a public link to that, and word of
+    one that was lost."""
     queue = own_queue()
     task_id = service.create(taskQueueId=queue)
     service.good("POST", f"/claim-work/{queue}", WORKER)
@@ -54,6 +56,8 @@ def task_id(service: Service) -> str:
         assert sent.status_code == 200
     link = {"storageType": "link", "expires": ends, "artifact": PRIVATE}
     service.good("POST", f"{of_run}/public%2Flink", link)
+    lost = {"storageType": "error", "expires": ends, "reason": LOST, "message": "it is gone"}
+    service.good("POST", f"{of_run}/lost", lost)
     return task_id
 
 
@@ -102,6 +106,7 @@ def test_a_public_artifact_that_is_not_there_is_told_so(service: Service, task_i
 def test_everybody_may_list_what_there_is(service: Service, task_id: str):
     answer = service.ask(None, Request("GET", f"/task/{task_id}/artifacts", None, ()))
     assert [one["name"] for one in answer.json()["artifacts"]] == [
+        "lost",
         PRIVATE,
         "public/link",
         PUBLIC,
@@ -110,7 +115,9 @@ def test_everybody_may_list_what_there_is(service: Service, task_id: str):
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-def test_the_urls_that_the_python_client_builds_are_good(service: Service, task_id: str):
+def test_the_urls_that_the_python_client_builds_are_good_and_its_downloads_too(
+    service: Service, task_id: str
+):
     given = {
         "rootUrl": service.running.url,
         "credentials": {
@@ -120,6 +127,8 @@ def test_the_urls_that_the_python_client_builds_are_good(service: Service, task_
         "task": task_id,
         "public": PUBLIC,
         "private": PRIVATE,
+        "link": "public/link",
+        "lost": "lost",
     }
     said = run_script([python_with("python"), PROGRAMS / "urls.py"], given)
     good = [200, TEXT]
@@ -131,4 +140,6 @@ def test_the_urls_that_the_python_client_builds_are_good(service: Service, task_
         "private latest": [403, "InsufficientScopes"],
         "private signed": good,
         "told": ["s3", *good],
+        **{f"{name} downloaded": [TEXT, "text/plain"] for name in ("public", "private", "link")},
+        "lost downloaded": ["it is gone", LOST],
     }

@@ -123,7 +123,7 @@ def _write(task: Task, command: Command, outcome: Outcome, *, now: int, write_id
         write_id,
         outcome.error,
     )
-    if new.priority != status.priority:
+    if source is target and new.priority != status.priority:
         written = replace(written, priority=(status.priority, new.priority))
     new.events = (*status.events, written)[-MAX_EVENTS_KEPT:]
     result = command.result if isinstance(command, Complete) else None

@@ -282,6 +282,14 @@ def test_a_stream_ends_when_its_client_is_revoked(asking: tuple[Running, Signer]
     assert listener.ended == "refused"
 
 
+def test_head_of_the_stream_is_no_listener(running: Running, http: httpx.Client):
+    answer = http.head(STREAM, params=query([("task-defined", "#")]))
+    assert (answer.status_code, answer.content) == (200, b"")
+    assert answer.headers["content-type"] == "text/event-stream"
+    assert running.service.message_streams == 0
+    assert http.head(STREAM).status_code == 400
+
+
 def test_the_clients_own_event_classes_ask_for_what_they_get(http: httpx.Client, queue: Queue):
     """Exchange and pattern as the Python client makes them, for each exchange."""
     python = python_with("python")

@@ -7,6 +7,7 @@ import { readFileSync } from 'node:fs';
 const require = createRequire(`${process.env.CLIENT_FOLDER}/`);
 const taskcluster = require('taskcluster-client').default;
 
+const PATIENCE_MS = 60000;
 const given = JSON.parse(readFileSync(0, 'utf8'));
 
 const client = (credentials) =>
@@ -33,7 +34,12 @@ for (const call of given.calls) {
   }
   const more = Object.keys(call.query).length ? [call.query] : [];
   try {
-    const answer = await queue[call.method](...call.arguments, ...more);
+    const deadline = Date.now() + PATIENCE_MS;
+    let answer = await queue[call.method](...call.arguments, ...more);
+    while (call.until && answer.status.state !== call.until && Date.now() < deadline) {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+      answer = await queue[call.method](...call.arguments, ...more);
+    }
     const claimed = answer?.tasks?.[0] ?? answer;
     if (claimed?.takenUntil) {
       clients.run = client(claimed.credentials);

@@ -1,7 +1,8 @@
 """Make the calls of a table by the Python client; run in its own environment.
 
 In: {"rootUrl", "credentials" (or null), "mode": "sync" or "async", "calls": [{"method",
-"arguments", "query", "as"}]}. A call that is made "as" the run has those of the newest claim.
+"arguments", "query", "as", "until"}]}. A call that is made "as" the run has those of the newest
+claim; one with "until" is repeated until the task is in that state.
 Out: {"methods": all that the client has, "answers": of each call {"answer"}, {"error"}, or null
 where the client has no such method}.
 """
@@ -9,11 +10,13 @@ where the client has no such method}.
 import asyncio
 import json
 import sys
+import time
 
 import taskcluster
 import taskcluster.aio
 
 given = json.load(sys.stdin)
+PATIENCE_S = 60
 OPTIONS = {"rootUrl": given["rootUrl"], "maxRetries": 0}
 
 
@@ -35,10 +38,16 @@ class Caller:
         if method is None:
             return None
         options = {"query": call["query"]} if call["query"] else {}
+        deadline = time.monotonic() + PATIENCE_S
         try:
-            answer = method(*call["arguments"], **options)
-            if self._session is not None:
-                answer = await answer
+            while True:
+                answer = method(*call["arguments"], **options)
+                if self._session is not None:
+                    answer = await answer
+                is_there = not call["until"] or answer["status"]["state"] == call["until"]
+                if is_there or time.monotonic() > deadline:
+                    break
+                await asyncio.sleep(0.05)
         except taskcluster.exceptions.TaskclusterRestFailure as error:
             return {"error": [error.status_code, error.body]}
         except taskcluster.exceptions.TaskclusterAuthFailure as error:

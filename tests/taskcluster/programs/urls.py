@@ -1,6 +1,7 @@
 """Fetch artifacts by the URLs that the Python client builds; run in its own environment.
 
-In: {"rootUrl", "credentials", "task", "public", "private"}. Out: by name, the status and the text.
+In: {"rootUrl", "credentials", "task", and names: "public", "private", "link", "lost"}. Out: by
+name, the status and the text; of a download the text and its type.
 """
 
 import json
@@ -9,6 +10,8 @@ import urllib.error
 import urllib.request
 
 import taskcluster
+from taskcluster.download import downloadArtifactToBuf
+from taskcluster.exceptions import TaskclusterArtifactError
 
 given = json.load(sys.stdin)
 TASK = given["task"]
@@ -32,4 +35,13 @@ for name in ("public", "private"):
     said[f"{name} signed"] = fetched(signing.buildSignedUrl("getLatestArtifact", TASK, path))
 told = anybody.latestArtifact(TASK, given["public"])
 said["told"] = [told["storageType"], *fetched(told["url"])]
+for name, run in (("public", "0"), ("private", None), ("link", None)):
+    got, kind = downloadArtifactToBuf(
+        taskId=TASK, runId=run, name=given[name], queueService=signing, maxRetries=0
+    )
+    said[f"{name} downloaded"] = [bytes(got).decode(), kind]
+try:
+    downloadArtifactToBuf(taskId=TASK, name=given["lost"], queueService=signing, maxRetries=0)
+except TaskclusterArtifactError as error:
+    said["lost downloaded"] = [str(error), error.reason]
 json.dump(said, sys.stdout)

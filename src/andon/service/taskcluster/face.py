@@ -56,6 +56,7 @@ PREFIXES = ("/api/queue/", "/api/queue-events/")
 _BASE = "/api/queue/v1"
 _EVENTS_BASE = "/api/queue-events/v1"
 _JSON = b"application/json"
+_EVENTS = b"text/event-stream"
 _LIMIT = re.compile(r"[0-9]{1,18}\Z", re.ASCII)
 _BEWIT = "bewit"
 _MOST_ECHOED = 1024 * 1024
@@ -151,7 +152,8 @@ class Face:
             log.exception("incident %s: %s %s failed", incident, scope["method"], path)
             return await self._refuse(request, errors.unexpected(incident), scope, send)
         if isinstance(answer, Stream) and scope["method"] == "HEAD":
-            answer = Answer(200, None)
+            await self._send(scope, send, 200, b"", (), media_type=_EVENTS)
+            return 200
         if isinstance(answer, Stream):
             await answer(scope, receive, send)
             return 0  # how long a client listens is no time that a request takes
@@ -188,8 +190,11 @@ class Face:
         status: int,
         body: bytes,
         headers: tuple[tuple[bytes, bytes], ...],
+        *,
+        media_type: bytes = _JSON,
     ) -> None:
-        await send_answer(scope, send, status, _JSON, body, headers=[*self._headers, *headers])
+        given = [*self._headers, *headers]
+        await send_answer(scope, send, status, media_type, body, headers=given)
 
 
 def _base_of(path: str) -> str | None:

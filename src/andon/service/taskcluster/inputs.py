@@ -142,7 +142,7 @@ class NewReference(NewArtifact, frozen=True, kw_only=True, tag="reference"):
     """A URL elsewhere."""
 
     content_type: Annotated[str, Meta(max_length=255)]
-    url: str
+    url: Annotated[str, Meta(pattern=r"^[A-Za-z][A-Za-z0-9+.-]*:\S+\Z")]
 
 
 class NewLink(NewArtifact, frozen=True, kw_only=True, tag="link"):
