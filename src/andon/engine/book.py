@@ -172,7 +172,7 @@ class PolicyBook:
     ) -> tuple[Policy, bool]:
         """The policy these layers give, and whether the task type's layer was known. `profile`:
         whose defaults are the weakest of them, if not the application's."""
-        key = (queue, name, version, _frozen(options) if options else (), profile)
+        key = (queue, name, version, _key_of(options) if options else (), profile)
         found = self._cache.get(key)
         if found is None:
             of_type = self.type_layer(name, version)
@@ -195,6 +195,16 @@ class PolicyBook:
         """What the task type sets; None where nobody has told of it."""
         own = self._own.get((name, version))
         return own if own is not None else self._published.get((name, version))
+
+
+def _key_of(options: dict[str, Any]) -> object:
+    """Options as something that can be a key."""
+    given = tuple(options.items())
+    try:
+        hash(given)
+    except TypeError:  # there are lists in it
+        return _frozen(options)
+    return given
 
 
 def _frozen(value: Any) -> object:

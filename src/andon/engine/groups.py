@@ -77,7 +77,7 @@ class Groups:
         self._known: OrderedDict[str, tuple[GroupRecord, bytes]] = OrderedDict()
         """Records as they were read or written last; what they are now only the store knows."""
 
-    def note_for(self, wish: Wish) -> PutNote:
+    def note_for(self, wish: Wish, now: int) -> PutNote:
         """The note of a group once it has let this member in, by what is remembered of the group;
         of one of which nothing is, as if it had no record. The store is to hold that against what
         it has. Raises `AndonError` if it would be refused."""
@@ -86,7 +86,7 @@ class Groups:
         if found is None:
             check_key(group, field="group")
             check_key(owner, field="group_owner")
-        new = let_in(group, found, owner, expires_at, self._store.now())
+        new = let_in(group, found, owner, expires_at, now)
         if new is found:
             return PutNote(note_of(group), value, value)
         encoded = _encode(new)

@@ -61,10 +61,11 @@ class Members:
 
     async def _in_one_step(self, members: Sequence[Member]) -> list[Created | None]:
         assert self._noting is not None
+        now = self._store.now()
         noted: list[NotedTask | None] = []
         for task, wish in members:
             try:
-                noted.append(NotedTask(task, self._groups.note_for(wish)))
+                noted.append(NotedTask(task, self._groups.note_for(wish, now)))
             except AndonError:
                 noted.append(None)
         let_in = [one for one in noted if one is not None]

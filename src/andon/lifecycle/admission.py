@@ -134,6 +134,8 @@ def check_moment(moment: int | None, *, field: str) -> None:
 def check_key(key: str, *, field: str) -> None:
     """Refuse a key or group that is empty, over `MAX_KEY` bytes, or no text that every store keeps
     (PostgreSQL's indexes take no longer ones, its texts no NUL)."""
+    if key.isascii() and "\0" not in key and 0 < len(key) <= MAX_KEY:
+        return
     if not is_text(key) or not 0 < len(key.encode()) <= MAX_KEY:
         raise InvalidSubmission(
             f"{field} {key[:80]!r} is not text of 1 to {MAX_KEY:,} bytes without NUL; "
@@ -157,13 +159,16 @@ def check_form(definition: Definition) -> None:
             f"version is 0 to {MOST_VERSION:,}, not {d.version}.", field="version"
         )
     if d.run_at is not None or d.deadline is not None or d.expires_at is not None:
-        for field in ("run_at", "deadline", "expires_at"):
-            check_moment(getattr(d, field), field=field)
+        check_moment(d.run_at, field="run_at")
+        check_moment(d.deadline, field="deadline")
+        check_moment(d.expires_at, field="expires_at")
     if d.unique_key is not None or d.key is not None or d.group is not None:
-        for field in ("unique_key", "key", "group"):
-            key = getattr(d, field)
-            if key is not None:
-                check_key(key, field=field)
+        if d.unique_key is not None:
+            check_key(d.unique_key, field="unique_key")
+        if d.key is not None:
+            check_key(d.key, field="key")
+        if d.group is not None:
+            check_key(d.group, field="group")
         if d.unique_key is not None and d.unique_key.startswith(OCCURRENCES_KEY):
             raise InvalidSubmission(
                 f"unique_key {d.unique_key[:80]!r} begins with {OCCURRENCES_KEY}, which only the "

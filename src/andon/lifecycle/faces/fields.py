@@ -40,6 +40,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
     """Ordinal from 1 of the run that is opened, when it is not the first (docs/rulings.md, R22)."""
 
 
+@lru_cache(maxsize=1024)
 def iso(ms: int) -> str:
     """ISO 8601 in UTC with milliseconds, so that texts sort as their times do."""
     # A time that no date can be written of is what a damaged record may have.

@@ -10,8 +10,7 @@ __all__ = ["Moment", "a_year_after", "read", "written"]
 
 _EPOCH = date(1970, 1, 1)
 _TIME = re.compile(
-    r"(\d{4})-(\d\d)-(\d\d)[Tt ](\d\d):(\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-])(\d\d):(\d\d))\Z",
-    re.ASCII,
+    r"(\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d):(\d\d)(?:\.(\d+))?(?:[Zz]|([+-]\d\d:\d\d))\Z", re.ASCII
 )
 _MINUTE_MS = 60_000
 _HOUR_MS = 60 * _MINUTE_MS
@@ -32,19 +31,19 @@ def read(text: str) -> int:
     found = _TIME.match(text)
     if found is None:
         raise ValueError(f"{text[:80]!r} is not a date and time as in RFC 3339")
-    year, month, day, hour, minute, second, fraction, sign, hours, minutes = found.groups()
-    offset = 0
-    if sign is not None:
-        if minutes > "59" or hours > "23":
+    minute, second, fraction, offset = found.groups()
+    away = 0
+    if offset is not None:
+        if offset[1:3] > "23" or offset[4:] > "59":
             raise ValueError(f"{text[:80]!r} has an offset that is none")
-        offset = int(f"{sign}{hours}") * _HOUR_MS + int(f"{sign}{minutes}") * _MINUTE_MS
+        away = int(offset[:3]) * _HOUR_MS + int(offset[0] + offset[4:]) * _MINUTE_MS
     try:
-        ms = _midnight(year, month, day) - offset
-        if hour > "23" or minute > "59" or second > "59":
-            time(int(hour), int(minute), int(second))
+        ms = _minute(minute) - away
+        if second > "59":
+            time(second=int(second))
     except ValueError as error:
         raise ValueError(f"{text[:80]!r} is no date and time: {error}") from None
-    ms += int(hour) * _HOUR_MS + int(minute) * _MINUTE_MS + int(second) * 1000
+    ms += int(second) * 1000
     if fraction is not None:
         ms += int(fraction[:3].ljust(3, "0"))
     if ms < 0:
@@ -52,10 +51,12 @@ def read(text: str) -> int:
     return ms
 
 
-@lru_cache(maxsize=256)
-def _midnight(year: str, month: str, day: str) -> int:
-    """When a day begins in UTC, ms. Remembered: what comes is mostly of a few days."""
-    return (date(int(year), int(month), int(day)) - _EPOCH).days * _DAY_MS
+@lru_cache(maxsize=1024)
+def _minute(text: str) -> int:
+    """When a minute of a day begins in UTC, ms. Remembered: what comes is mostly of a few."""
+    day = (date(int(text[:4]), int(text[5:7]), int(text[8:10])) - _EPOCH).days
+    in_day = time(int(text[11:13]), int(text[14:]))
+    return day * _DAY_MS + in_day.hour * _HOUR_MS + in_day.minute * _MINUTE_MS
 
 
 def a_year_after(ms: int) -> int:
