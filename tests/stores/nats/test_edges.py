@@ -19,10 +19,10 @@ async def settle(store: Store, child: Task, parents: Sequence[Task]) -> list[int
     return await store.settle([Settlement(child.id, parent.id, True) for parent in parents])
 
 
-async def joined(kit: Kit, count: int, **fields: int) -> tuple[Task, list[Task]]:
+async def joined(kit: Kit, count: int, *, needs: int | None = None) -> tuple[Task, list[Task]]:
     """A task that waits for so many, and these."""
     parents = await kit.submit_many(count)
-    child = await kit.submit(dependencies=tuple(parent.id for parent in parents), **fields)
+    child = await kit.submit(dependencies=tuple(parent.id for parent in parents), needs=needs)
     assert await kit.store.link([Link(child.id, child.definition.dependencies)]) == []
     return child, parents
 
