@@ -15,6 +15,7 @@ class GroupHappening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """What happened to a group as a whole, and is no move of a task.
 
     Example:
+        await remind.options(group="build-7", group_owner="ci").submit("ann@example.org")
         record = await app.flows.handle("build-7").record()
         for happening in record.untold:
             print(happening.what, happening.at)
