@@ -12,11 +12,13 @@ from servers import Servers
 from andon.contract.outcomes import CreateKind
 from andon.contract.requests import ClaimRequest
 from andon.lifecycle.admission import admit
-from andon.lifecycle.commands import Complete
+from andon.lifecycle.commands import Complete, RequestCancel
 from andon.model.fleet import QueueConfig
 from andon.model.task import Definition, Task
-from andon.stores.nats import NatsStore
-from andon.stores.nats.jetstream import Write
+from andon.stores.nats import NatsStore, index
+from andon.stores.nats.jetstream import Write, subject_of
+from andon.stores.nats.nats_client import Reply
+from andon.stores.nats.record_cache import RecordCache
 
 PATIENCE_S = 60.0
 PARTITIONS = 4
@@ -152,3 +154,28 @@ async def test_a_claim_is_not_dated_before_the_end_of_the_run_whose_slot_it_take
     assert ended.status.finished_at is not None
     assert second.status.started_at is not None
     assert second.status.started_at >= ended.status.finished_at
+
+
+async def test_an_active_record_that_moves_while_the_index_is_read_is_counted(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no longer where it was, and stands behind where the stream ended before."""
+    await kit.configure(name="q", max_concurrent=1)
+    await kit.submit_many(2, queue="q")
+    other = await kit.again()
+    assert isinstance(other, NatsStore)
+    (active,) = await kit.claim(queues=("q",))
+    read = index.changes_since
+
+    async def while_it_moves(
+        records: RecordCache, subject: str, start: int, limit: int
+    ) -> list[Reply]:
+        monkeypatch.setattr(index, "changes_since", read)
+        await kit.submit_many(2, queue="q")
+        page = await read(records, subject, start, limit)
+        await kit.moved(active, RequestCancel())
+        return [msg for msg in page if f".{active.id}." not in subject_of(msg)]
+
+    monkeypatch.setattr(index, "changes_since", while_it_moves)
+    await other._index.sync()
+    assert other._index.tables.ready.active["q"] == 1

@@ -94,15 +94,17 @@ class Index:
                 self._apply_changes(partition)
 
     async def _read_changes(self, partition: int, records: RecordCache) -> None:
-        """Read what was written since the last time, up to where the stream stands now.
+        """Read what was written since the last time: all of it up to what this process knows of.
+
+        It is over when nothing follows, and not at the position where the stream stood before: a
+        record that is written meanwhile is no longer where it was, and only behind that position.
+        Who stopped there would miss it altogether, and count an active task as a pending one.
 
         The position moves with each page, and never without it: of a call that fails or is
         cancelled, what it had read waits for the next one.
         """
         subject = records.subjects.of("t", ">")
         unapplied = self._unapplied[partition]
-        await records.last([])
-        known = records.known_upto  # to follow what is written meanwhile might have no end
         deadline = time.monotonic() + PATIENCE_S
         while True:
             start = self._positions[partition] + 1
@@ -117,9 +119,8 @@ class Index:
                         self.broken[partition].add(task_id)
                 self._positions[partition] = seq_of(page[-1])
                 deadline = time.monotonic() + PATIENCE_S
-                if self._positions[partition] < known:
-                    continue
-                return
+                continue
+            known = records.js.acked.get(records.subjects.stream, 0)
             if start > known:
                 return
             # "No more" came from any replica, which may lag: only the leader's word counts.
