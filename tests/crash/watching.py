@@ -27,6 +27,7 @@ class Watcher:
         self.store = store
         self.ledger = Ledger(may_repeat=may_repeat(store.url))
         self.events: list[TaskEvent] = []
+        self._known: set[TaskEvent] = set()
         self._cursor = ""
 
     async def look(self) -> None:
@@ -36,8 +37,9 @@ class Watcher:
             assert not page.gap
             self._cursor = page.cursor
             self.ledger.read(page.events)
-            known = self.events if may_repeat(self.store.url) else ()
-            self.events += [event for event in page.events if event not in known]
+            self.events += [event for event in page.events if event not in self._known]
+            if may_repeat(self.store.url):
+                self._known.update(page.events)
             if not page.events:
                 return
 
@@ -56,9 +58,12 @@ class Watcher:
             await self.follow(0.02)
 
     async def until_resolved(self, count: int) -> None:
-        """Follow until so many tasks were seen and all of them have ended."""
-        end = time.monotonic() + PATIENCE_S
+        """Follow until so many tasks were seen and all of them have ended. The patience is with
+        each move: on a busy machine many may be left."""
+        seen, end = 0, time.monotonic() + PATIENCE_S
         while len(self.ledger.tasks) < count or self.ledger.unresolved():
+            if len(self.events) > seen:
+                seen, end = len(self.events), time.monotonic() + PATIENCE_S
             assert time.monotonic() < end, (
                 len(self.ledger.tasks),
                 count,
