@@ -15,7 +15,8 @@ from andon.lifecycle.admission import admit
 from andon.lifecycle.commands import Complete, RequestCancel
 from andon.model.fleet import QueueConfig
 from andon.model.task import Definition, Task
-from andon.stores.nats import NatsStore, index
+from andon.stores.nats import NatsStore
+from andon.stores.nats.changes import changes_since
 from andon.stores.nats.jetstream import Write, subject_of
 from andon.stores.nats.nats_client import Reply
 from andon.stores.nats.record_cache import RecordCache
@@ -165,17 +166,17 @@ async def test_an_active_record_that_moves_while_the_index_is_read_is_counted(
     other = await kit.again()
     assert isinstance(other, NatsStore)
     (active,) = await kit.claim(queues=("q",))
-    read = index.changes_since
+    where = "andon.stores.nats.index.changes_since"
 
     async def while_it_moves(
         records: RecordCache, subject: str, start: int, limit: int
     ) -> list[Reply]:
-        monkeypatch.setattr(index, "changes_since", read)
+        monkeypatch.setattr(where, changes_since)
         await kit.submit_many(2, queue="q")
-        page = await read(records, subject, start, limit)
+        page = await changes_since(records, subject, start, limit)
         await kit.moved(active, RequestCancel())
         return [msg for msg in page if f".{active.id}." not in subject_of(msg)]
 
-    monkeypatch.setattr(index, "changes_since", while_it_moves)
+    monkeypatch.setattr(where, while_it_moves)
     await other._index.sync()
     assert other._index.tables.ready.active["q"] == 1
