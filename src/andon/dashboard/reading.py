@@ -46,9 +46,9 @@ class Recent:
     async def get(
         self, name: str, seconds: float, read: Callable[[], Awaitable[T]], *, grace: float = 0.0
     ) -> T:
-        """It, at most so many seconds old. What goes wrong is raised for everybody who waits.
-        Within the seconds of `grace` after that nobody waits: they get the old, while it is read
-        anew."""
+        """The value of a name, at most `seconds` old. An error of the reading is raised for each
+        caller that waits for it. For `grace` seconds more callers get the old value at once, while
+        a new one is read."""
         now = asyncio.get_running_loop().time()
         at, value = self._read.get(name, (float("-inf"), None))
         if now - at < seconds:
@@ -65,7 +65,7 @@ class Recent:
     def _is_read(self, name: str, done: "asyncio.Task[Any]") -> None:
         self._reading.pop(name, None)
         if not done.cancelled():
-            done.exception()  # whoever waits is told; if nobody does, the next who asks reads again
+            done.exception()  # else asyncio logs an error that no caller waited for
 
     def forget(self) -> None:
         """Keep nothing of what was read."""

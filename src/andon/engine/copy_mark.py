@@ -17,7 +17,7 @@ _encode = msgspec.json.encode
 
 
 class CopyMark(msgspec.Struct, frozen=True, kw_only=True):
-    """Which copy fills a store, so that its repeat is told from one into a store in use."""
+    """Which copy fills a store: that one may be resumed; any other into it needs `merge`."""
 
     source: str
     nonce: str

@@ -105,7 +105,8 @@ class NewsOfGroups:
             puts.append(PutNote(name, None, stored))
         if not puts:
             return 0
-        # First where it begins, then what is before that: who reads in between is told of a gap.
+        # First the new beginning is noted, then older news are deleted: a reader in between learns
+        # that it has missed some.
         begun = _Ends(ends.first + len(puts), ends.last)
         [outcome] = await self._store.put_notes([PutNote(_ENDS, _encode(begun), value)])
         if outcome is not NotePut.WRITTEN:

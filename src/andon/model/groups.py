@@ -28,7 +28,7 @@ class GroupHappening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
 
 class GroupNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A happening as whoever follows groups is told of it, with the group as it was then."""
+    """One entry in the news of groups: what happened, and the group as it was then."""
 
     group: str
     owner: str

@@ -55,7 +55,8 @@ def iso_seconds(ms: int) -> str:
 
 @lru_cache(maxsize=1024)
 def _minute(minute: int) -> str:
-    """A time up to its seconds. Remembered: what is shown is mostly of a few minutes."""
+    """The text of a minute, which the seconds follow. Most times that are shown lie in few minutes,
+    so these texts are cached."""
     day, minute = divmod(minute, _MINUTES_A_DAY)
     return f"{date.fromordinal(_EPOCH + day)}T{minute // 60:02}:{minute % 60:02}:"
 
