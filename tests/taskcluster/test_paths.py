@@ -25,7 +25,8 @@ class Example(NamedTuple):
     """A request of a route that is answered well."""
 
     prepare: Prepare
-    body: Any = None
+    body: Callable[[], Any] | None = None
+    """Makes it when it is sent: a time in it is near now, whenever in the run that is."""
 
 
 def nothing(queue: Queue) -> dict[str, str]:
@@ -72,10 +73,13 @@ def known(queue: Queue) -> dict[str, str]:
     }
 
 
-S3 = {"storageType": "s3", "contentType": "text/plain", "expires": at(HOUR)}
 UPLOAD = slugid()
 RUNNING: list[Running] = []
 """The service, once there is one."""
+
+
+def s3() -> dict[str, str]:
+    return {"storageType": "s3", "contentType": "text/plain", "expires": at(HOUR)}
 
 
 def left_nothing(queue: Queue) -> dict[str, str]:
@@ -85,7 +89,7 @@ def left_nothing(queue: Queue) -> dict[str, str]:
 def left_file(queue: Queue) -> dict[str, str]:
     params = left_nothing(queue)
     path = f"/task/{params['taskId']}/runs/0/artifacts/{params['name']}"
-    url = queue.answer("POST", path, S3)["putUrl"]
+    url = queue.answer("POST", path, s3())["putUrl"]
     sent = queue.http.put(url, content=b"hello", headers={"content-type": "text/plain"})
     assert sent.status_code == 200, sent.text
     return params
@@ -111,28 +115,28 @@ EXAMPLES: dict[str, Example] = {
     "version": Example(nothing),
     "heartbeat": Example(nothing),
     "lbheartbeat": Example(nothing),
-    "createTask": Example(new, definition()),
+    "createTask": Example(new, definition),
     "task": Example(pending),
     "status": Example(pending),
-    "tasks": Example(nothing, {"taskIds": [slugid()]}),
-    "statuses": Example(nothing, {"taskIds": [slugid()]}),
+    "tasks": Example(nothing, lambda: {"taskIds": [slugid()]}),
+    "statuses": Example(nothing, lambda: {"taskIds": [slugid()]}),
     "scheduleTask": Example(pending),
     "rerunTask": Example(pending),
     "cancelTask": Example(pending),
-    "changeTaskPriority": Example(pending, {"newPriority": "high"}),
+    "changeTaskPriority": Example(pending, lambda: {"newPriority": "high"}),
     "listDependentTasks": Example(pending),
     "listTaskGroup": Example(pending),
     "getTaskGroup": Example(pending),
     "sealTaskGroup": Example(pending),
     "cancelTaskGroup": Example(sealed),
-    "changeTaskGroupPriority": Example(pending, {"newPriority": "high"}),
-    "claimWork": Example(queued, WORKER),
+    "changeTaskGroupPriority": Example(pending, lambda: {"newPriority": "high"}),
+    "claimWork": Example(queued, lambda: WORKER),
     "reclaimTask": Example(claimed),
     "reportCompleted": Example(claimed),
     "reportFailed": Example(claimed),
-    "reportException": Example(claimed, {"reason": "worker-shutdown"}),
-    "createArtifact": Example(left_nothing, S3),
-    "finishArtifact": Example(left_object, {"uploadId": UPLOAD}),
+    "reportException": Example(claimed, lambda: {"reason": "worker-shutdown"}),
+    "createArtifact": Example(left_nothing, s3),
+    "finishArtifact": Example(left_object, lambda: {"uploadId": UPLOAD}),
     "listArtifacts": Example(left_file),
     "listLatestArtifacts": Example(left_file),
     "artifactInfo": Example(left_file),
@@ -142,7 +146,7 @@ EXAMPLES: dict[str, Example] = {
     "getArtifact": Example(left_file),
     "getLatestArtifact": Example(left_file),
     "taskQueueCounts": Example(queued),
-    "taskQueueCountsBatch": Example(nothing, {"taskQueueIds": [QUEUE]}),
+    "taskQueueCountsBatch": Example(nothing, lambda: {"taskQueueIds": [QUEUE]}),
     "pendingTasks": Example(queued),
     "listPendingTasks": Example(queued),
     "listClaimedTasks": Example(queued),
@@ -154,8 +158,10 @@ EXAMPLES: dict[str, Example] = {
     "getWorkerType": Example(known),
     "listWorkers": Example(known),
     "getWorker": Example(known),
-    "quarantineWorker": Example(known, {"quarantineUntil": at(HOUR), "quarantineInfo": "odd"}),
-    "declareWorker": Example(known, {"expires": at(HOUR)}),
+    "quarantineWorker": Example(
+        known, lambda: {"quarantineUntil": at(HOUR), "quarantineInfo": "odd"}
+    ),
+    "declareWorker": Example(known, lambda: {"expires": at(HOUR)}),
 }
 
 
@@ -191,7 +197,8 @@ class Asking:
         self.queue = queue
         self.route = ROUTES[name]
         self.params = EXAMPLES[name].prepare(queue)
-        self.body = EXAMPLES[name].body
+        body = EXAMPLES[name].body
+        self.body = body() if body else None
         self.good = GOOD.get(name, 200)  #: the status of a good answer
 
     def __call__(self, **changed: Any) -> httpx.Response:
