@@ -103,7 +103,19 @@ def test_a_reference_becomes_a_link_as_a_live_log_does(held: Claimed):
     found = held.get("/artifacts/public/live.log")
     assert found.headers["x-taskcluster-artifact-storage-type"] == "s3"
     assert held.queue.http.get(found.headers["location"]).content == LOG
-    refused(held.make("public/live.log"), 409, "RequestConflict", "createArtifact")
+    for back in ({}, {"storageType": "reference", "url": url}, {**link, "artifact": "other"}):
+        refused(held.make("public/live.log", **back), 409, "RequestConflict", "createArtifact")
+    assert held.get("/artifact-info/public/live.log").json()["storageType"] == "link"
+
+
+def test_a_file_whose_bytes_have_not_come_is_listed_and_not_found(held: Claimed):
+    held.make("log")
+    [row] = held.get("/artifacts").json()["artifacts"]
+    assert (row["name"], row["storageType"]) == ("log", "s3")
+    refused(held.get("/artifacts/log"), 404, "ResourceNotFound", "getLatestArtifact")
+    refused(held.get("/runs/0/artifact-content/log"), 404, "ResourceNotFound", "artifact")
+    held.send("log")
+    assert held.get("/artifacts/log").status_code == 303
 
 
 def test_a_link_to_itself_is_refused_and_one_to_nothing_is_not_found(held: Claimed):
