@@ -9,6 +9,7 @@ import django.conf
 import httpx
 import pytest
 from django.core.asgi import get_asgi_application
+from fastapi import FastAPI
 from litestar import Litestar, asgi
 from starlette.applications import Starlette
 from starlette.routing import Mount
@@ -23,6 +24,12 @@ from .kit import make_app
 
 def in_starlette(app: Andon) -> Any:
     return Starlette(routes=[Mount("/ops/board", app=app.board())])
+
+
+def in_fastapi(app: Andon) -> Any:
+    api = FastAPI()
+    api.mount("/ops/board", app.board())
+    return api
 
 
 def in_litestar(app: Andon) -> Any:
@@ -55,7 +62,7 @@ def client(application: Any, peer: str = "127.0.0.1", host: str = "localhost") -
     return httpx.AsyncClient(transport=transport, base_url=f"http://{host}", follow_redirects=True)
 
 
-@pytest.mark.parametrize("mounted", [in_starlette, in_litestar, in_django, alone])
+@pytest.mark.parametrize("mounted", [in_starlette, in_fastapi, in_litestar, in_django, alone])
 async def test_it_works_below_a_path(mounted: Callable[[Andon], Any]):
     app = make_app("memory://")
     async with app:

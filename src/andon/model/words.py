@@ -119,7 +119,6 @@ class Reason(Word):
     SUCCESS = "success"  #: the handler returned
     ERROR = "error"  #: the handler raised
     RETRIES_EXHAUSTED = "retries-exhausted"  #: an error, and no try was left
-    NOT_RETRIED = "not-retried"  #: an error that its policy does not retry
     TIMEOUT = "timeout"  #: the run took longer than `timeout`
     TERMINATED = "terminated"  #: the handler gave it up
     VALIDATION_ERROR = "validation-error"  #: the submission could never work, and was recorded

@@ -22,6 +22,9 @@ CURSOR_NOTES = "messages"
 HOLD_MS = 15_000
 """For so long a process that delivers need not say that it still does."""
 
+KEEP_EVERY_S = HOLD_MS / 3_000
+"""Who holds it and only waits goes on holding it so often."""
+
 _ATTEMPTS = 20
 
 

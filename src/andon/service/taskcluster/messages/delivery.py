@@ -1,23 +1,27 @@
 """Delivers messages to one sink: in order for each task, at least once, from its cursor.
 
 Each sink has a loop of its own, and a cursor of its own in the store, so one that is away holds up
-nobody else. Of a page of messages those of different tasks are delivered beside one another. What a
-sink cannot take now is tried again with growing pauses, for as long as it takes; what it refuses
-for good is passed over after a few tries, logged with the message's id.
+nobody else. Messages of different tasks are delivered beside one another, and a message that its
+sink cannot take now holds up those of its own task only: what comes after it is read on. The cursor
+stays before it, so if the process dies, what came after it is delivered again.
+
+A sink that is away is waited for with growing pauses, for as long as it takes. One message alone
+that it refuses, or cannot take while it takes others, is passed over in the end, logged with its
+id.
 """
 
 import asyncio
 import logging
 import random
 import time
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from andon.lifecycle.backoff import ExponentialBackoff
 from andon.lifecycle.constants import SLOW_POLL_S
 from andon.model.errors import AndonError
-from andon.service.taskcluster.messages.cursors import Cursor, CursorLost
+from andon.service.taskcluster.messages.cursors import KEEP_EVERY_S, Cursor, CursorLost
 from andon.service.taskcluster.messages.exchanges import Message
+from andon.service.taskcluster.messages.lanes import Lane, Lanes
 from andon.service.taskcluster.messages.patterns import Binding, wants
 
 if TYPE_CHECKING:
@@ -34,6 +38,12 @@ MOST_REFUSALS = 5
 
 PATIENCE_S = 24 * 3600.0
 """For so long a message is tried of which a sink that is there says that it cannot take it now."""
+
+PATIENCE_ALONE_S = 600.0
+"""For so long it is tried where the sink takes others meanwhile."""
+
+MOST_WAITING = 100
+"""With so many tasks that wait for a sink to take a message, nothing more is read for it."""
 
 _TURN_S = 0.05
 _STORE_PAUSES = ExponentialBackoff(0.5, SLOW_POLL_S)
@@ -92,6 +102,7 @@ class Delivery:
         self._position = ""
         self._stored: str = ""  #: the position as the store was last seen to have it
         self._saved_at = 0.0
+        self._taken_at = 0.0  #: when the sink last took a message
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -141,9 +152,7 @@ class Delivery:
 
     async def _step(self) -> bool:
         """Deliver a page; False if there is none."""
-        page = await self._feed.read(self._position, self._exchanges)
-        if page.gap:
-            log.error("Messages for %s are missing: their moves are not kept.", self.sink.name)
+        page = await self._read(self._position)
         wanted = self._wanted(page)
         if not wanted:
             self._position = page.position
@@ -154,9 +163,9 @@ class Delivery:
             return True
         lag = self._metrics.message_lag.labels(self.sink.name)
         lag.set(max(0, self._feed.now() - wanted[0].at) / 1000)
-        await self._deliver(wanted)
-        await self._cursor.move(page.position)
-        self._position = self._stored = page.position
+        position = await self._deliver(wanted, page.position)
+        await self._cursor.move(position)
+        self._position = self._stored = position
         self._saved_at = time.monotonic()
         lag.set(0)
         return True
@@ -178,6 +187,12 @@ class Delivery:
             self._stored = position
             self._saved_at = time.monotonic()
 
+    async def _read(self, position: str) -> "Page":
+        page = await self._feed.read(position, self._exchanges)
+        if page.gap:
+            log.error("Messages for %s are missing: their moves are not kept.", self.sink.name)
+        return page
+
     def _wanted(self, page: "Page") -> list[Message]:
         return [
             message
@@ -186,81 +201,92 @@ class Delivery:
             if wants(self.sink.bindings, message)
         ]
 
-    async def _deliver(self, messages: Sequence[Message]) -> None:
-        """Deliver them all; those that are refused for good are passed over."""
-        lanes: dict[str, list[Message]] = {}
-        for message in messages:
-            lanes.setdefault(message.lane, []).append(message)
-        left = [lane[::-1] for lane in lanes.values()]  # the next one last
-        trials: dict[str, _Trial] = {}
+    async def _deliver(self, messages: list[Message], position: str) -> str:
+        """Deliver these messages, which end at this position, and what comes after them for as long
+        as one of them waits. Returns the position before which everything is done."""
+        lanes = Lanes(messages, self._pauses)
         failures = 0
-        while True:
-            before = sum(map(len, left))
-            problems = await self._round(left, trials)
-            if not problems:
-                break
-            # Those that failed are tried last, so that they keep nobody from being tried.
-            left = sorted((lane for lane in left if lane), key=lambda lane: lane[-1].id in trials)
-            failures = 1 if sum(map(len, left)) < before else failures + 1
-            waits = [p.wait for p in problems if isinstance(p, NotNow) and p.wait is not None]
-            pause = max([self._pauses.pause(failures, self._rng), *waits])
-            self._metrics.messages.labels(self.sink.name, "failed").inc()
+        while len(lanes):
+            taken_at = self._taken_at
+            problem = await self._round(lanes)
+            if problem is None:
+                if failures:
+                    log.warning("Messages for %s are delivered again.", self.sink.name)
+                failures = 0
+                position = await self._go_on(lanes, position)
+                continue
+            failures = 1 if self._taken_at > taken_at else failures + 1
+            pause = max(self._pauses.pause(failures, self._rng), problem.wait or 0.0)
             log.warning(
                 "Messages for %s cannot be delivered, and are tried again in %.1f s: %s",
                 self.sink.name,
                 pause,
-                problems[0],
+                problem,
             )
             await asyncio.sleep(pause)
             await self._cursor.keep()
-        if failures:
-            log.warning("Messages for %s are delivered again.", self.sink.name)
+        return position
 
-    async def _round(
-        self, lanes: Sequence[list[Message]], trials: dict[str, "_Trial"]
-    ) -> list[Exception]:
-        """Deliver what can be delivered now, which is taken off; what went wrong. Once a sink
-        cannot take one, no further lane is begun."""
-        problems: list[Exception] = []
+    async def _go_on(self, lanes: Lanes, position: str) -> str:
+        """Read what comes after this position while some messages wait, or wait for the first of
+        them. Returns the position of what was read."""
+        waiting = len(lanes)
+        if not waiting:
+            return position
+        seen = self._feed.changes.seen
+        is_open = waiting < MOST_WAITING
+        page = await self._read(position) if is_open else None
+        if page is not None and page.entries:
+            lanes.add(self._wanted(page))
+            return page.position
+        while (left := lanes.next_due() - time.monotonic()) > 0:
+            # Another process that took over would deliver again what came after them.
+            await self._cursor.keep()
+            slice_s = min(left, KEEP_EVERY_S)
+            if not is_open:
+                await asyncio.sleep(slice_s)
+            elif await self._feed.changes.after(seen, slice_s):
+                break
+        return position
+
+    async def _round(self, lanes: Lanes) -> NotNow | None:
+        """Deliver what is due; what a sink said that seems to be away. Then no further lane is
+        begun."""
+        away: list[NotNow] = []
         slots = asyncio.Semaphore(self.sink.at_once)
 
-        async def go_through(lane: list[Message]) -> None:
+        async def go_through(lane: Lane) -> None:
             while lane:
                 async with slots:
-                    if any(isinstance(problem, NotNow) for problem in problems):
+                    if away:
                         return
                     await self._cursor.keep()
-                    problem = await self._send(lane[-1], trials)
-                if problem is not None:
-                    problems.append(problem)
-                    return
-                lane.pop()
+                    if not await self._send(lane, lanes, away):
+                        return
 
-        outcomes = await asyncio.gather(*map(go_through, lanes), return_exceptions=True)
+        due = lanes.due(time.monotonic())
+        outcomes = await asyncio.gather(*map(go_through, due), return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
                 raise outcome
-        return problems
+        return away[0] if away else None
 
-    async def _send(self, message: Message, trials: dict[str, "_Trial"]) -> Exception | None:
-        """Deliver one, or pass it over; None if either was done."""
+    async def _send(self, lane: Lane, lanes: Lanes, away: list[NotNow]) -> bool:
+        """Deliver the next message of a lane or pass it over; False if it is to be tried again."""
+        message = lane.messages[0]
         try:
             await self.sink.send(message)
-        except NotNow as error:
-            problem: Exception = error
-            trial = trials.setdefault(message.id, _Trial())
-            is_over = error.is_answer and time.monotonic() - trial.began > PATIENCE_S
         except Exception as error:
             # A defect of ours is no reason either to hold up everything after it.
             problem = error
-            trial = trials.setdefault(message.id, _Trial())
-            trial.refusals += 1
-            is_over = trial.refusals >= MOST_REFUSALS
         else:
+            self._taken_at = time.monotonic()
             self._metrics.messages.labels(self.sink.name, "delivered").inc()
-            return None
-        if not is_over:
-            return problem
+            lane.done()
+            return True
+        if self._is_to_be_tried_again(problem, lane, lanes, away):
+            self._metrics.messages.labels(self.sink.name, "failed").inc()
+            return False
         self._metrics.messages.labels(self.sink.name, "refused").inc()
         log.error(
             "A message for %s is passed over (%s %s, id %s): %s",
@@ -271,14 +297,25 @@ class Delivery:
             problem,
             exc_info=None if isinstance(problem, NotNow | Refused) else problem,
         )
-        return None
+        lane.done()
+        return True
 
-
-class _Trial:
-    """How often a message was refused, and since when it has been tried."""
-
-    __slots__ = ("began", "refusals")
-
-    def __init__(self) -> None:
-        self.began = time.monotonic()
-        self.refusals = 0
+    def _is_to_be_tried_again(
+        self, problem: Exception, lane: Lane, lanes: Lanes, away: list[NotNow]
+    ) -> bool:
+        """Whether its next message is to be tried again; when is noted, and if it is the sink that
+        seems to be away."""
+        now = time.monotonic()
+        trial = lane.tried(now)
+        if not isinstance(problem, NotNow):
+            trial.refusals += 1
+            lanes.put_off(trial, now)
+            return trial.refusals < MOST_REFUSALS
+        alone_for = self._taken_at - trial.began
+        if problem.is_answer and (now - trial.began > PATIENCE_S or alone_for > PATIENCE_ALONE_S):
+            return False
+        lanes.put_off(trial, now, problem.wait or 0.0)
+        # What is answered to a later try may be about this message; of a first, nobody can tell.
+        if trial.tries == 1 or not problem.is_answer:
+            away.append(problem)
+        return True
