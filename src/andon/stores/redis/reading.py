@@ -32,7 +32,7 @@ MOST_LOOKED = 500
 """Records that one call looks at for those that are like what is asked for, unless it may give
 more. Fewer than `SCAN_BUDGET`: each is read whole, by the one thread that serves everybody."""
 
-MOST_IDS = 20_000
+MOST_IDS = 10_000
 """Ids that one call looks at for those that begin so; then it says how far it has come."""
 
 _IDS_AT_ONCE = 4_000
