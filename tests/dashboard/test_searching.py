@@ -2,6 +2,7 @@
 on while somebody looks."""
 
 import pytest
+from service.kit import Running
 
 from andon import Andon
 from andon.contract.queries import Page, Query
@@ -14,6 +15,8 @@ from andon.dashboard.views.bodies import Redaction
 from andon.dashboard.views.search import Sought
 from andon.dashboard.views.tasks import TaskFilter
 from andon.engine.base import Engine, Submission
+
+from .kit import Site
 
 ANYONE = Visitor(name="", scopes=("*",))
 OTHERS = 5_000
@@ -102,3 +105,19 @@ async def test_a_page_that_found_nothing_is_told_what_is_found_later():
         [drawn] = source.draw(place, Sought(text="ra re", asked=TaskFilter(name="ra re")))
         assert 'id="sought"' in str(drawn)
         assert 'href="/tasks?name=ra+re"' in str(drawn)
+
+
+def test_a_text_too_long_for_a_stream_is_not_looked_for_on_and_on(
+    site: Site, service: Running, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("andon.stores.sqlite.reading.SCAN_BUDGET", 1)
+    tasks = [Submission(id=f"t{n}", name="shop.remind", queue="mail", delay=60) for n in range(9)]
+    service.call(service.service.engine.submit(tasks))
+    monkeypatch.setattr("andon.dashboard.searching.for_a_moment", lambda _: lambda _: False)
+    short = site.get("/search?q=nobody")
+    assert "goes on while" in short.one(id="sought").text
+    assert "search" in short.one("body")["data-live"]
+    long = site.get("/search?q=" + "nobody" * 90)
+    assert "Nothing found so far" in long.one(id="sought").text
+    assert "goes on while" not in long.one(id="sought").text
+    assert "data-live" not in long.one("body").attributes

@@ -31,6 +31,7 @@ from andon.dashboard.patience import within
 from andon.dashboard.requests import Answer, Fields, Refused, see_other
 from andon.dashboard.scheduling import Scheduling, may_edit, may_make_some
 from andon.dashboard.searching import search
+from andon.dashboard.sources import MOST_TOPIC
 from andon.dashboard.views.alerts import AlertForm
 from andon.dashboard.views.tasks import PAGE, TaskFilter, TaskList, filter_of, rows_of
 from andon.dashboard.views.types import types_of
@@ -203,11 +204,10 @@ class Pages:
             return see_other(place.task(text))
         if sought.asked is not None:
             return see_other(f"{place.to('/tasks')}?{urlencode(sought.asked.pairs)}")
-        return Shown(
-            "Nothing found",
-            [messages.sought(place, sought)],
-            topics=() if sought.is_over else (f"search/{quote(text, safe='')}",),
-        )
+        topic = f"search/{quote(text, safe='')}"
+        goes_on = not sought.is_over and len(topic) <= MOST_TOPIC
+        content = messages.sought(place, sought, goes_on=goes_on)
+        return Shown("Nothing found", [content], topics=(topic,) if goes_on else ())
 
     # --- dead letters ---
 

@@ -59,7 +59,7 @@ def _looked(place: "Place", view: Letters) -> "Renderable":
         not found.whole
         and f"; grouped here: the newest {found.looked:,}, so there may be more of each cause",
         rarer > 0 and f"; {plural(rarer, 'rarer cause')} left out",
-        more and [". ", h.a(href=goes_on)["Look at more"]],
+        more and [". ", h.a(href=goes_on)["Look on"]],
     ]
 
 

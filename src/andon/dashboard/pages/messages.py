@@ -22,9 +22,9 @@ def refusal(title: str, detail: str, *, away: bool = False) -> "Renderable":
     ]
 
 
-def sought(place: "Place", view: Sought) -> "Renderable":
+def sought(place: "Place", view: Sought, *, goes_on: bool = True) -> "Renderable":
     """What became of a search that has led to no list: nothing found, and ways to look on; or what
-    was found since the page is open."""
+    was found since the page is open. `goes_on`: it is looked for while the page is open."""
     text = h.bdi[repr(line_of(view.text, 100))]
     if view.asked is not None:
         href = f"{place.to('/tasks')}?{urlencode(view.asked.pairs)}"
@@ -43,7 +43,7 @@ def sought(place: "Place", view: Sought) -> "Renderable":
             "failed. Other names, and on some stores how an id begins, were looked for among the "
             "newest tasks only.",
         ],
-        h.p(".live-only")["The search goes on while this page is open."],
+        goes_on and h.p(".live-only")["The search goes on while this page is open."],
         h.p(".acts")[
             h.a(".button", href=place.to("/tasks", name=view.text))[
                 "Look through all for the name"
