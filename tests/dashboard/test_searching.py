@@ -23,6 +23,10 @@ OTHERS = 5_000
 """More than one call of a store looks at, twice."""
 
 
+def only_once(_found: int) -> bool:
+    return False
+
+
 def reader_of(engine: Engine) -> Reader:
     async def opened() -> Engine:
         return engine
@@ -70,14 +74,14 @@ async def test_a_rare_name_is_found_by_whoever_looks_on():
         engine = await app.engine()
         await crowd(engine, old("one", name="rare"))
         looking = Search("rare")
-        first = await looking.read(reader_of(engine), 0.0)
+        first = await looking.read(reader_of(engine), only_once)
         assert (first.asked, first.is_over) == (None, False)
         seen: list[Sought] = [first]
         while not seen[-1].is_over:
-            seen.append(await looking.read(reader_of(engine), 0.0))
+            seen.append(await looking.read(reader_of(engine), only_once))
         assert seen[-1].asked == TaskFilter(name="rare")
         assert len(seen) > 2
-        assert await looking.read(reader_of(engine)) == seen[-1]
+        assert await looking.read(reader_of(engine), only_once) == seen[-1]
 
 
 async def test_what_nobody_has_is_said_to_be_nowhere_when_all_was_looked_through():
@@ -85,8 +89,8 @@ async def test_what_nobody_has_is_said_to_be_nowhere_when_all_was_looked_through
         engine = await app.engine()
         await crowd(engine)
         looking = Search("nobody")
-        assert not (await looking.read(reader_of(engine), 0.0)).is_over
-        assert await looking.read(reader_of(engine), 60.0) == Sought(text="nobody")
+        assert not (await looking.read(reader_of(engine), only_once)).is_over
+        assert await looking.read(reader_of(engine), lambda _: True) == Sought(text="nobody")
 
 
 async def test_a_page_that_found_nothing_is_told_what_is_found_later():

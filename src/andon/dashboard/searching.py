@@ -44,7 +44,7 @@ async def search(
     if task is not None:
         return Sought(text=text, is_task=True)
     need_to_read(visitor, "")
-    return await Search(text).read(reader, seconds)
+    return await Search(text).read(reader, for_a_moment(seconds))
 
 
 class Search:
@@ -63,10 +63,9 @@ class Search:
         """Whether it is found, or all tasks were looked through."""
         return bool(self._found) or not self._left
 
-    async def read(self, reader: "Reader", seconds: float = LOOK_S) -> Sought:
-        """What it is, as far as is known now."""
+    async def read(self, reader: "Reader", goes_on: "Callable[[int], bool]") -> Sought:
+        """What it is, as far as is known now. `goes_on` as in `full_page`."""
         engine = await reader.engine()
-        goes_on = for_a_moment(seconds)
         if not self._is_begun:
             self._is_begun = True
             self._found = await self._at_once(engine)

@@ -25,7 +25,7 @@ from andon.dashboard.reading_fleet import flow, schedules, seen_by, workers
 from andon.dashboard.reading_letters import letters
 from andon.dashboard.reading_tasks import LogTail, task_page
 from andon.dashboard.requests import Fields
-from andon.dashboard.searching import Search
+from andon.dashboard.searching import LOOK_S, Search
 from andon.dashboard.views.fleet import Workers
 from andon.dashboard.views.letters import Letters
 from andon.dashboard.views.search import Sought
@@ -272,7 +272,7 @@ class SearchSource(Source):
         return visitor.may("tasks:read:*")
 
     async def read(self, reader: "Reader") -> Sought:
-        seen = await self._search.read(reader)
+        seen = await self._search.read(reader, reader.while_nobody_waits(LOOK_S))
         self.every = EVERY["tasks" if seen.is_over else "looking"]
         return seen
 
