@@ -1,6 +1,8 @@
 """What a text is that is looked for: what has an index is asked at once, the rest looked for on and
 on while somebody looks."""
 
+from typing import Any
+
 import pytest
 from service.kit import Running
 
@@ -15,6 +17,7 @@ from andon.dashboard.views.bodies import Redaction
 from andon.dashboard.views.search import Sought
 from andon.dashboard.views.tasks import TaskFilter
 from andon.engine.base import Engine, Submission
+from andon.model.errors import StoreUnavailable
 
 from .kit import Site
 
@@ -42,8 +45,8 @@ async def crowd(engine: Engine, *first: Submission) -> None:
         await engine.submit(others[start : start + 100])
 
 
-def old(task_id: str, name: str = "other", **fields: str) -> Submission:
-    return Submission(id=task_id, name=name, delay=3600, **fields)  # type: ignore[arg-type]
+def old(task_id: str, name: str = "other", **fields: Any) -> Submission:
+    return Submission(id=task_id, name=name, delay=3600, **fields)
 
 
 async def test_what_has_an_index_is_found_without_a_look_for_the_rest(
@@ -82,6 +85,42 @@ async def test_a_rare_name_is_found_by_whoever_looks_on():
         assert seen[-1].asked == TaskFilter(name="rare")
         assert len(seen) > 2
         assert await looking.read(reader_of(engine), only_once) == seen[-1]
+
+
+async def test_a_search_that_a_store_did_not_answer_begins_anew(monkeypatch: pytest.MonkeyPatch):
+    async with Andon("memory://") as app:
+        engine = await app.engine()
+        await engine.submit([old("one", tags=("rare",))])
+        looking = Search("rare")
+        with monkeypatch.context() as away:
+
+            async def fails(_: Query) -> Page:
+                raise StoreUnavailable("It is away.")
+
+            away.setattr(engine, "find", fails)
+            with pytest.raises(StoreUnavailable):
+                await looking.read(reader_of(engine), only_once)
+        assert (await looking.read(reader_of(engine), only_once)).asked == TaskFilter(tag="rare")
+
+
+async def test_names_and_ids_take_turns_however_short_a_reading_is(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    async with Andon("memory://") as app:
+        engine = await app.engine()
+        asked: list[str] = []
+
+        async def goes_on(query: Query) -> Page:
+            asked.append("name" if query.name and not query.states else "id")
+            return Page((), "more" if query.name or query.id_prefix else "")
+
+        monkeypatch.setattr(engine, "find", goes_on)
+        looking = Search("rare")
+        await looking.read(reader_of(engine), only_once)
+        asked.clear()
+        for _ in range(4):
+            await looking.read(reader_of(engine), only_once)
+        assert sorted(asked) == ["id", "id", "name", "name"]
 
 
 async def test_what_nobody_has_is_said_to_be_nowhere_when_all_was_looked_through():

@@ -67,8 +67,8 @@ class Search:
         """What it is, as far as is known now. `goes_on` as in `full_page`."""
         engine = await reader.engine()
         if not self._is_begun:
-            self._is_begun = True
             self._found = await self._at_once(engine)
+            self._is_begun = True
         if not self.is_over:
             self._found = await self._look_on(engine, goes_on)
         asked = _filter(self._found, self._text) if self._found else None
@@ -100,9 +100,9 @@ class Search:
             self._left.pop(field, None)
             return False
         if field in self._left:
-            self._left[field] = page.cursor
-            if not page.cursor:
-                del self._left[field]
+            del self._left[field]
+            if page.cursor:
+                self._left[field] = page.cursor  # behind the other, whose turn is next
         return bool(page.tasks)
 
 
