@@ -27,7 +27,7 @@ def python_for(name: str, peer: type[Peer]) -> Path:
     ready = folder / ".ready"
     if ready.exists() and ready.read_text(encoding="utf-8") == wanted and _runs(python):
         return python
-    print(f"  making the environment of {name} ...", flush=True)
+    print(f"  making the environment of {name} ...", file=sys.stderr, flush=True)
     base = _interpreter(peer.python)
     shutil.rmtree(folder, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -237,6 +237,29 @@ def test_what_is_chosen_and_focused_stays_when_the_list_is_drawn_anew(
     expect(page.locator("tbody tr").first.locator("a").first).to_be_focused()
 
 
+SEEN = """text => new Promise(done => {
+  const stream = new EventSource(document.body.dataset.live);
+  stream.addEventListener("fragment", event => event.data.includes(text) && done());
+})"""
+
+
+def test_a_click_counts_though_the_list_changes_under_it(board: Watched, shop: Running):
+    page = board.open("/tasks?queue=pressed&order=oldest")
+    for number in (1, 2):
+        task = Submission(id=f"pressed-{number}", name="shop.remind", queue="pressed", delay=3600)
+        shop.call(shop.service.engine.submit([task]))
+        if number == 1:
+            expect(page.locator("#tasks tbody tr")).to_have_count(1)
+            page.locator("#tasks tbody tr a").first.hover()
+            page.mouse.down()
+    page.evaluate(SEEN, "pressed-2")
+    expect(page.locator("#tasks tbody tr")).to_have_count(1)
+    page.mouse.up()
+    expect(page.locator("h1")).to_contain_text("shop.remind")
+    page.go_back()
+    expect(page.locator("#tasks tbody tr")).to_have_count(2)
+
+
 def test_a_failed_task_is_found_read_and_rerun_within_five_clicks(board: Watched):
     page = board.open("/")
     assert find_and_rerun(page, "shop.charge", "refused the connection") <= 5

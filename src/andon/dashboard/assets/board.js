@@ -5,7 +5,8 @@ const body = document.body;
 const pulse = document.getElementById("pulse");
 const notice = document.getElementById("notice");
 const applied = new Map(); // id -> the HTML that was put in last
-const waiting = new Map(); // id -> HTML that waits until nothing in it is being selected
+const waiting = new Map(); // id -> HTML that waits until nothing in it is selected or pressed
+let pressed = null; // where the pointer went down
 
 // --- times in the reader's zone ---
 
@@ -62,11 +63,12 @@ function swap(html) {
   const fresh = box.content.firstElementChild;
   const old = fresh && document.getElementById(fresh.id);
   if (!old || applied.get(fresh.id) === html) return;
-  if (isBeingSelected(old)) {
+  if (isBeingSelected(old) || old.contains(pressed)) {
     waiting.set(fresh.id, html);
     return;
   }
   applied.set(fresh.id, html);
+  waiting.delete(fresh.id);
   localise(fresh);
   for (const details of fresh.querySelectorAll("details[id]")) {
     const before = document.getElementById(details.id);
@@ -87,14 +89,22 @@ function swap(html) {
   countChosen();
 }
 
-document.addEventListener("selectionchange", () => {
-  for (const [id, html] of waiting) {
-    const old = document.getElementById(id);
-    if (old && isBeingSelected(old)) continue;
+function swapWhatWaits() {
+  for (const [id, html] of [...waiting]) {
     waiting.delete(id);
     swap(html);
   }
-});
+}
+
+document.addEventListener("selectionchange", swapWhatWaits);
+// A click begins and ends on the same element, or there is none.
+document.addEventListener("pointerdown", (event) => { pressed = event.target; }, true);
+for (const end of ["pointerup", "pointercancel"]) {
+  document.addEventListener(end, () => setTimeout(() => {
+    pressed = null;
+    swapWhatWaits();
+  }), true);
+}
 
 // --- the stream ---
 
