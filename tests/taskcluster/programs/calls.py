@@ -68,6 +68,12 @@ async def pages(queue, rows, method, *arguments, **options):
     return [row for page in found for row in page[rows]]
 
 
+async def pending(queue, task_id):
+    """Wait until a task has been released by the end of what it depends on."""
+    while (await queue("status", task_id))["status"]["state"] != "pending":
+        await asyncio.sleep(0.05)
+
+
 async def calls(queue, as_client):
     said["ping"] = await queue("ping")
     said["version"] = sorted(await queue("version"))
@@ -106,6 +112,7 @@ async def calls(queue, as_client):
     said["completed again"] = (await run("reportCompleted", A, "0"))["status"]["state"]
     said["then failed"] = await run.fails("reportFailed", A, "0")
 
+    await pending(queue, C)
     [claim] = (await queue("claimWork", QUEUE, WORKER))["tasks"]
     said["dependent"] = claim["status"]["taskId"]
     run = as_client(claim["credentials"])
