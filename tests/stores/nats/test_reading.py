@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from conformance.kit import Kit
 
+from andon.contract.queries import Query
 from andon.lifecycle.commands import Complete, Release
 from andon.stores.nats import NatsStore, subqueues
 from andon.stores.nats.changes import changes_since, read_dense
@@ -14,6 +15,7 @@ from andon.stores.nats.jetstream import JetStream, seq_of, subject_of
 from andon.stores.nats.nats_client import Reply
 from andon.stores.nats.record_cache import RecordCache
 from andon.stores.nats.subjects import Subjects, SubqueueName, level_of
+from stores.nats.counting import Traffic
 
 _NOT_FOUND = Reply(b"", b"NATS/1.0 404 Message Not Found\r\n\r\n")
 
@@ -111,6 +113,16 @@ async def test_an_index_that_is_followed_asks_for_no_page_of_all_records(
     before = (await kit.stats()).counts
     assert sum(before.values()) == 75
     assert [subject for subject, _ in asked.pages if subject.endswith(".t.>")] == []
+
+
+async def test_a_bare_list_reads_no_record_again(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = await kit.submit_many(100, group="g")
+    whole = await kit.store.find(Query(group="g", limit=200))
+    traffic = Traffic(monkeypatch)
+    bare = await kit.store.find(Query(group="g", limit=200, bare=True))
+    assert [task.id for task in bare.tasks] == [task.id for task in whole.tasks]
+    assert len(bare.tasks) == len(tasks)
+    assert traffic.taken()[1] == 0
 
 
 async def test_a_line_nobody_joined_for_long_is_read_from_its_beginning_and_loses_nothing(

@@ -217,9 +217,12 @@ class Index:
         return found
 
     async def find(self, query: Query) -> Page:
-        """A page: ids by the index, tables by reading them."""
+        """A page: ids by the index, tasks by reading them, unless the index has all that is asked
+        for."""
         await self.sync(whole=True)
         page = self.tables.lists.find(query)
+        if query.bare:
+            return page
         tasks: list[Task] = []
         ids = [task.id for task in page.tasks]
         for start in range(0, len(ids), MAX_BATCH):
