@@ -8,7 +8,7 @@ from conformance.kit import Kit
 
 from andon.contract.queries import Query
 from andon.lifecycle.commands import Complete, Release
-from andon.stores.nats import NatsStore, subqueues
+from andon.stores.nats import NatsStore, changes, subqueues
 from andon.stores.nats.changes import changes_since, read_dense
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.jetstream import JetStream, seq_of, subject_of
@@ -106,6 +106,7 @@ async def test_an_index_that_is_followed_asks_for_no_page_of_all_records(
     await some_history(kit)
     await kit.stats()
     asked = Asked(context_of(kit.store).js, monkeypatch)
+    monkeypatch.setattr(changes, "_STORED_TO_ONE", 0.01)  # as if a great deal were stored
     await kit.submit_many(30)
     claimed = await kit.claim(30)
     for task in claimed:
@@ -113,6 +114,19 @@ async def test_an_index_that_is_followed_asks_for_no_page_of_all_records(
     before = (await kit.stats()).counts
     assert sum(before.values()) == 75
     assert [subject for subject, _ in asked.pages if subject.endswith(".t.>")] == []
+
+
+async def test_an_index_of_little_is_followed_by_pages(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await some_history(kit)
+    await kit.stats()
+    traffic = Traffic(monkeypatch)
+    await kit.submit_many(100)
+    traffic.taken()
+    assert (await kit.stats()).counts["pending"] == 120
+    _, read, requests = traffic.taken()
+    assert (read, requests <= 6) == (100, True)
 
 
 async def test_a_bare_list_reads_no_record_again(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,7 +108,8 @@ class Index:
         deadline = time.monotonic() + PATIENCE_S
         while True:
             start = self._positions[partition] + 1
-            page = await changes_since(records, subject, start, _PAGE)
+            stored = len(self.tables.rows) + len(unapplied) if self._whole else None
+            page = await changes_since(records, subject, start, _PAGE, stored=stored)
             if page:
                 records.advance_clock(page)
                 for msg in page:
