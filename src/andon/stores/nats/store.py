@@ -220,10 +220,9 @@ class NatsStore:
     async def rearm(self, timers: Sequence[tuple[str, int | None]]) -> None:
         context = self._open
         good = writable(timers)
-        records = await self._index.read(task_id for task_id, _ in good)
         for partition in range(self.partitions):
             mine = [t for t in good if self.partition_of(t[0]) == partition]
-            await context.timers[partition].rearm(mine, records, self.now())
+            await context.timers[partition].rearm(mine, self.now())
         ats = [at for _, at in good if at is not None]
         await context.hint(context.timer_topic(ats))
 
