@@ -60,7 +60,17 @@ async def test_a_bare_page_has_what_tasks_are_listed_by_and_wait_for(kit: Kit) -
 
 def _listed_by(task: Task) -> tuple[Any, ...]:
     d, status = task.definition, task.status
-    of_definition = d.id, d.name, d.version, d.queue, d.group, d.key, d.tags, d.dependencies, d.needs
+    of_definition = (
+        d.id,
+        d.name,
+        d.version,
+        d.queue,
+        d.group,
+        d.key,
+        d.tags,
+        d.dependencies,
+        d.needs,
+    )
     times = status.created_at, status.submitted_at, status.finished_at
     return *of_definition, status.state, status.reason, status.added, times
 

@@ -235,14 +235,15 @@ class NatsStore:
         return await self._open.run_to_end(settle(self._open.edges, settlements, self.now()))
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
-        [edges] = await self.dependents_of_each([(parent, after)], limit)
+        self._open  # noqa: B018 - refuses a closed store
+        [edges] = await self._dependents.page([(parent, after)], limit)
         return edges
 
     async def dependents_of_each(
         self, parents: Sequence[tuple[str, str]], limit: int
     ) -> list[list[Edge]]:
         self._open  # noqa: B018 - refuses a closed store
-        return await self._dependents.page(parents, limit)
+        return await self._dependents.to_tell(parents, limit)
 
     async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
         await self._open.run_to_end(self._open.edges.let_go(edges, self.now()))
