@@ -91,6 +91,23 @@ async def test_what_has_an_index_is_read_at_once(monkeypatch: pytest.MonkeyPatch
         assert calls == [3]
 
 
+async def test_whoever_waits_for_a_page_does_not_wait_for_who_looks_on(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("andon.dashboard.looking_on.LOOK_S", 60.0)
+    async with Andon("memory://") as app:
+        looked = Looked(await app.engine())
+        await looked.submit(*(f"t{n}" for n in range(3 * OTHERS)), name="other")
+        looking = LookingOn(TaskFilter(name="rare"))
+        await looking.read(looked.reader)
+        calls = count_calls(monkeypatch, looked.engine)
+        with looked.reader.page():
+            await looking.read(looked.reader)
+        assert (calls, looking.is_over) == ([1], False)
+        await looking.read(looked.reader)
+        assert looking.is_over
+
+
 def count_calls(monkeypatch: pytest.MonkeyPatch, engine: Engine) -> list[int]:
     """How often the engine is asked to find tasks, from now on."""
     calls, find = [0], engine.find

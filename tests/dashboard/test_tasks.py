@@ -101,7 +101,8 @@ def test_search_finds_ids_and_names_and_all_else(site: Site, service: Running):
     assert site.get("/search?q=order-17").one("h1").text == "shop.remind order-17"
     for text in ("order-", "shop.remind", "ann", "vip"):
         assert listed(site.get(f"/search?q={text}")) == ["order-17"], text
-    assert "Nothing found" in site.get("/search?q=nobody").text
+    nothing = site.get("/search?q=nobody")
+    assert "No task has 'nobody' as its id" in nothing.one(id="sought").text
 
 
 def test_search_finds_failures_of_a_name_that_the_newest_tasks_have_not(
@@ -215,6 +216,44 @@ def test_dead_letters_of_one_cause_are_one_group_that_runs_again(site: Site, ser
     assert wait_for(site, done) == "Run again: ✓ done"
     states = [t.state for t in service.call(service.service.engine.get(["c-1", "c-2", "c-3", "x"]))]
     assert states == ["pending", "pending", "pending", "failed"]
+
+
+def test_a_first_look_at_dead_letters_is_short_says_so_and_leads_to_more(
+    site: Site, service: Running, monkeypatch: pytest.MonkeyPatch
+):
+    submit(service, *charges(-1, -2, -3, -4))
+    other = Submission(id="x", name="shop.charge", queue="billing", args=b'{"no": "order"}')
+    submit(service, other)
+    ended(service, "c-1", "c-2", "c-3", "c-4", "x")
+    monkeypatch.setattr("andon.dashboard.reading_letters.MAX_BATCH", 2)
+    monkeypatch.setattr("andon.dashboard.reading_letters._MOMENT_S", 0.0)
+    page = site.get("/dead-letters?queue=billing")
+    assert "5 in all, of queue billing" in page.one(id="letters-looked").text
+    assert "the newest 2, so there may be more" in page.one(id="letters-looked").text
+    [on] = page.one(id="letters-looked").every("a")
+    more = site.get(on["href"])
+    assert more.one(id="letters-looked").text == "5 in all, of queue billing"
+    counts = [row.every("td") for row in more.one(id="letters").one("tbody").every("tr")]
+    assert [next(iter(cells)).text for cells in counts] == ["4", "1"]
+    assert "letters" in page.one("body")["data-live"]  # a whole look comes soon
+    assert "data-live" not in more.one("body").attributes
+
+
+def test_of_very_many_causes_the_largest_are_shown(
+    site: Site, service: Running, monkeypatch: pytest.MonkeyPatch
+):
+    submit(service, *charges(-1, -2))
+    other = Submission(id="x", name="shop.charge", queue="billing", args=b'{"no": "order"}')
+    submit(service, other)
+    ended(service, "c-1", "c-2", "x")
+    monkeypatch.setattr("andon.dashboard.views.letters.MOST_CAUSES", 1)
+    page = site.get("/dead-letters")
+    assert len(list(page.one(id="letters").one("tbody").every("tr"))) == 1
+    assert "1 rarer cause left out" in page.one(id="letters-looked").text
+    [on] = page.one(id="letters-looked").every("a")
+    more = site.get(on["href"])
+    assert len(list(more.one(id="letters").one("tbody").every("tr"))) == 2
+    assert more.one(id="letters-looked").text == "3 in all"
 
 
 def fields_of(page: Element) -> dict[str, Any]:

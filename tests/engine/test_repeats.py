@@ -48,7 +48,8 @@ async def again(shop: Shop, task: Task, command: Command, *, by_ids: bool) -> An
     if not by_ids:
         return await shop.engine.report(task, command)
     [current] = await shop.engine.get([task.id])
-    return await shop.engine.report_run(task.id, task.status.run, current, command, Mark())
+    run = task.status.run
+    return (await shop.engine.report_run(task.id, run, current, command, Mark())).state
 
 
 @pytest.mark.parametrize("by_ids", [False, True], ids=["worker", "service"])

@@ -3,11 +3,14 @@
 import base64
 import re
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
 import httpx
+from tests.service.kit import Running
 
 QUEUE = "proj-gecko/linux-large"
 ENCODED = "proj-gecko%2Flinux-large"
@@ -79,6 +82,15 @@ def refused(
         assert info["method"] == method
         assert f"method:     {method}\n" in footer
     return error
+
+
+@contextmanager
+def nothing_moves(running: Running) -> Iterator[None]:
+    """Holds that no task is created and none moves while the block lasts."""
+    store = running.service.engine.store
+    before = running.call(store.events_end())
+    yield
+    assert running.call(store.events_end()) == before, "a task has moved"
 
 
 class Queue:

@@ -13,7 +13,7 @@ from andon import Andon
 from andon.service.taskcluster.face import TABLE
 from andon.service.taskcluster.settings import TaskclusterSettings
 
-from .kit import BASE, WORKER, at, definition, own_queue, refused, slugid
+from .kit import BASE, WORKER, at, definition, nothing_moves, own_queue, refused, slugid
 from .signer import Signer
 
 GROUP = "gecko-group"
@@ -317,14 +317,17 @@ def test_with_any_one_of_them_missing_it_is_refused(service: Service, name: str)
     for missing in request.scopes:
         some = [scope for scope in request.scopes if scope != missing]
         signer = service.root.temporary([*some, "queue:no-such:*", missing + "x", missing[:-1]])
-        error = refused(service.ask(signer, request), 403, "InsufficientScopes", name)
+        with nothing_moves(service.running):
+            error = refused(service.ask(signer, request), 403, "InsufficientScopes", name)
         assert "Client root lacks" in error["message"]
         assert missing.rstrip("*") in error["message"] or "create-task" in missing
 
 
 @every_route
 def test_without_credentials_it_is_refused(service: Service, name: str):
-    error = refused(service.ask(None, NEEDING[name](service)), 403, "InsufficientScopes", name)
+    request = NEEDING[name](service)
+    with nothing_moves(service.running):
+        error = refused(service.ask(None, request), 403, "InsufficientScopes", name)
     assert "without credentials" in error["message"]
 
 

@@ -7,10 +7,13 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from tests.service.kit import Running
 
+from andon.artifacts.base import Artifact
+from andon.artifacts.blobs import once
 from andon.service.taskcluster.settings import TaskclusterSettings
 
-from .kit import HOUR, Queue, at, is_time, own_queue, refused
+from .kit import HOUR, Queue, at, is_time, own_queue, refused, slugid
 
 LOG = b"line\n" * 1_000
 
@@ -103,7 +106,24 @@ def test_a_reference_becomes_a_link_as_a_live_log_does(held: Claimed):
     found = held.get("/artifacts/public/live.log")
     assert found.headers["x-taskcluster-artifact-storage-type"] == "s3"
     assert held.queue.http.get(found.headers["location"]).content == LOG
-    refused(held.make("public/live.log"), 409, "RequestConflict", "createArtifact")
+    backs: list[dict[str, Any]] = [
+        {},
+        {"storageType": "reference", "url": url},
+        {**link, "artifact": "other"},
+    ]
+    for back in backs:
+        refused(held.make("public/live.log", **back), 409, "RequestConflict", "createArtifact")
+    assert held.get("/artifact-info/public/live.log").json()["storageType"] == "link"
+
+
+def test_a_file_whose_bytes_have_not_come_is_listed_and_not_found(held: Claimed):
+    held.make("log")
+    [row] = held.get("/artifacts").json()["artifacts"]
+    assert (row["name"], row["storageType"]) == ("log", "s3")
+    refused(held.get("/artifacts/log"), 404, "ResourceNotFound", "getLatestArtifact")
+    refused(held.get("/runs/0/artifact-content/log"), 404, "ResourceNotFound", "artifact")
+    held.send("log")
+    assert held.get("/artifacts/log").status_code == 303
 
 
 def test_a_link_to_itself_is_refused_and_one_to_nothing_is_not_found(held: Claimed):
@@ -212,6 +232,27 @@ def test_only_an_object_artifact_is_finished(held: Claimed):
     for name, status, code in (("log", 400, "InputError"), ("no", 404, "ResourceNotFound")):
         answer = held.queue.ask("PUT", f"{held.run}/artifacts/{name}", body)
         refused(answer, status, code, "finishArtifact")
+
+
+def test_an_object_artifact_is_finished_under_its_upload_id_however_often(
+    held: Claimed, running: Running
+):
+    """No route makes one, since there is no object service; one that is there is finished."""
+    kept = running.call(running.service.engine.artifacts())
+    upload, now = slugid(), running.service.engine.now()
+    entry = Artifact(
+        task=held.id, run=0, name="o", content_type="a/b", created_at=now, upload=upload
+    )
+    running.call(kept.register(entry))
+    running.call(kept.fill(held.id, 0, "o", once(b"x")))
+    path = f"{held.run}/artifacts/o"
+    answer = held.queue.ask("PUT", path, {"uploadId": slugid()})
+    refused(answer, 400, "InputError", "finishArtifact")
+    assert held.get("/artifacts").json() == {"artifacts": []}
+    for _ in range(2):
+        assert held.queue.ask("PUT", path, {"uploadId": upload}).status_code == 204
+    [row] = held.get("/artifacts").json()["artifacts"]
+    assert (row["name"], row["storageType"]) == ("o", "object")
 
 
 def test_lists_come_in_pages_by_name(held: Claimed):

@@ -145,14 +145,16 @@ def test_artifact_names_that_climb_are_names_and_lead_nowhere(
     assert all(folder in entry.parents for entry in new), "and nothing is beside the store"
 
 
-def flood(served: Served, request: bytes, parts: int) -> bytes:
+def flood(
+    served: Served, request: bytes, parts: int, part: bytes = b"x-more: " + b"y" * 1_000 + b"\r\n"
+) -> bytes:
     """What is answered to a request that goes on and on."""
     where = urlsplit(served.url)
     with socket.create_connection((where.hostname or "", where.port or 0), timeout=60) as one:
         try:
             one.sendall(request)
             for _ in range(parts):
-                one.sendall(b"x-more: " + b"y" * 1_000 + b"\r\n")
+                one.sendall(part)
         except OSError:
             pass  # it has had enough
         try:
@@ -174,6 +176,14 @@ def test_headers_and_bodies_without_an_end(served: Served, queue: Queue):
         answer = flood(served, head + size + b"\r\n\r\n", 1)
         assert answer.startswith((b"HTTP/1.1 413 ", b"HTTP/1.1 400 ")), answer[:80]
     absent(queue, task_id)
+    head = (
+        f"PUT {BASE}/task/{task_id} HTTP/1.1\r\nhost: x\r\n"
+        "content-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+    ).encode()
+    chunk = b"10000\r\n" + b" " * 0x10000 + b"\r\n"
+    answer = flood(served, head, 400, chunk)
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 413 "), answer[:80]
+    absent(queue, task_id)
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +197,7 @@ def asking(store: str, folder: Path, served: Served) -> Iterator[tuple[Served, S
 
 
 def test_a_request_that_is_sent_again_is_answered_again_and_does_nothing_more(
-    asking: tuple[Served, Signer],
+    asking: tuple[Served, Signer], queue: Queue
 ):
     """Nonces are not kept, as with the original: a repeat must do no harm by itself."""
     served, root = asking
@@ -206,16 +216,29 @@ def test_a_request_that_is_sent_again_is_answered_again_and_does_nothing_more(
     assert put(url, header, body).json() == first.json()
     other = json.dumps(definition(taskQueueId=name, retries=1)).encode()
     refused(put(url, header, other), 409, "RequestConflict", "createTask")
-    elsewhere = f"{served.url}{BASE}/task/{slugid()}"
+    assert queue.answer("GET", f"/task/{task_id}")["retries"] == 5
+    other_id = slugid()
+    elsewhere = f"{served.url}{BASE}/task/{other_id}"
     refused(put(elsewhere, header, body), 401, "AuthenticationFailed", "createTask")
+    absent(queue, other_id)
 
 
-def certified(root: Signer, size: int) -> tuple[Signer, int]:
-    """Temporary credentials whose header has about so many bytes, and how many scopes they have."""
-    scopes = ["queue:status:*"]
+def created(served: Served, header: str, task_id: str) -> httpx.Response:
+    """The answer to a signed createTask."""
+    url = f"{served.url}{BASE}/task/{task_id}"
+    return httpx.put(url, json=definition(), headers={"authorization": header}, timeout=60)
+
+
+def is_there(queue: Queue, task_id: str) -> bool:
+    return queue.ask("GET", f"/task/{task_id}").status_code == 200
+
+
+def certified(root: Signer, size: int) -> Signer:
+    """Temporary credentials whose header has about so many bytes."""
+    scopes = ["queue:*"]
     while len(root.temporary(scopes).ext(None)) < size:
         scopes += [f"project:{len(scopes):04}:{'x' * 80}" for _ in range(10)]
-    return root.temporary(scopes), len(scopes)
+    return root.temporary(scopes)
 
 
 @pytest.mark.parametrize(("size", "status"), [(29_000, 200), (40_000, 401), (200_000, 431)])
@@ -223,23 +246,25 @@ def test_certificates_of_tens_of_kilobytes(
     asking: tuple[Served, Signer], queue: Queue, size: int, status: int
 ):
     served, root = asking
-    task_id = queue.create()
-    signer, _ = certified(root, size)
-    url = f"{served.url}{BASE}/task/{task_id}/status"
+    task_id = slugid()
+    header = certified(root, size).header("PUT", f"{served.url}{BASE}/task/{task_id}")
     try:
-        answer = httpx.get(url, headers={"authorization": signer.header("GET", url)}, timeout=60)
+        answer = created(served, header, task_id)
     except httpx.TransportError:
         assert status == 431, "it is cut off while it is sent"
-        return
-    assert answer.status_code == status, answer.text[:300]
+    else:
+        assert answer.status_code == status, answer.text[:300]
+    assert is_there(queue, task_id) is (status == 200)
 
 
 def test_clocks_that_are_off(asking: tuple[Served, Signer], queue: Queue):
     served, root = asking
-    url = f"{served.url}{BASE}/task/{queue.create()}/status"
     for off, status in ((-14 * 60, 200), (14 * 60, 200), (-16 * 60, 401), (16 * 60, 401)):
-        header = root.header("GET", url, ts=round(time.time()) + off)
-        assert httpx.get(url, headers={"authorization": header}).status_code == status
+        task_id = slugid()
+        url = f"{served.url}{BASE}/task/{task_id}"
+        answer = created(served, root.header("PUT", url, ts=round(time.time()) + off), task_id)
+        assert answer.status_code == status, answer.text[:300]
+        assert is_there(queue, task_id) is (status == 200)
 
 
 def test_a_claim_with_anything_wrong_takes_nothing(queue: Queue):

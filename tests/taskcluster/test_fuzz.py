@@ -74,10 +74,11 @@ def requests(queue: Queue, name: str) -> Iterator[dict[str, Any]]:
     """Requests of one route, each with something strange in its path, its query or its body."""
     random_ = random.Random(name)
     route, example = ROUTES[name], EXAMPLES[name]
-    fields = [] if route.takes is None else places(route.takes, example.body)
+    body = None if example.body is None else example.body()
+    fields = [] if route.takes is None else places(route.takes, body)
     params = example.prepare(queue)
     for _ in range(REQUESTS):
-        request: dict[str, Any] = {"method": route.method, "params": "", "json": example.body}
+        request: dict[str, Any] = {"method": route.method, "params": "", "json": body}
         changed = dict(params)
         what = random_.choice(["path", "query", "body", "body", "raw"])
         if what == "path" and route.params:
@@ -90,7 +91,7 @@ def requests(queue: Queue, name: str) -> Iterator[dict[str, Any]]:
             request["content"] = random_.choice(RAW)
             request["headers"] = {"content-type": "application/json"}
         elif fields:
-            request["json"] = put(example.body, random_.choice(fields), value(random_))
+            request["json"] = put(body, random_.choice(fields), value(random_))
         else:
             request["json"] = value(random_)
         request["url"] = BASE + path_of(route, changed)

@@ -16,7 +16,19 @@ from andon.service.taskcluster.face import TABLE
 from andon.service.taskcluster.settings import TaskclusterSettings
 from andon.service.taskcluster.table import Route
 
-from .kit import BASE, HOUR, QUEUE, WORKER, Queue, at, definition, own_queue, refused, slugid
+from .kit import (
+    BASE,
+    HOUR,
+    QUEUE,
+    WORKER,
+    Queue,
+    at,
+    definition,
+    nothing_moves,
+    own_queue,
+    refused,
+    slugid,
+)
 
 Prepare = Callable[[Queue], dict[str, str]]
 
@@ -209,7 +221,10 @@ class Asking:
         return self.queue.http.request(method, BASE + path, **changed)
 
     def refused(self, status: int, code: str, **changed: Any) -> dict[str, Any]:
-        return refused(self(**changed), status, code, self.route.name)
+        """The error that the answer must be; nothing may have come of the request."""
+        [running] = RUNNING
+        with nothing_moves(running):
+            return refused(self(**changed), status, code, self.route.name)
 
 
 @pytest.fixture

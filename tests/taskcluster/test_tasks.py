@@ -144,10 +144,11 @@ FORMS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("what", FORMS)
 def test_a_form_that_does_not_fit_is_refused_and_echoed(queue: Queue, what: str):
-    sent = definition(**FORMS[what])
-    answer = queue.ask("PUT", f"/task/{slugid()}", sent)
+    task_id, sent = slugid(), definition(**FORMS[what])
+    answer = queue.ask("PUT", f"/task/{task_id}", sent)
     error = refused(answer, 400, "InputValidationError", "createTask")
     assert error["requestInfo"]["payload"] == sent
+    refused(queue.ask("GET", f"/task/{task_id}"), 404, "ResourceNotFound", "task")
 
 
 def test_the_same_definition_again_is_answered_with_the_status_and_another_is_a_conflict(

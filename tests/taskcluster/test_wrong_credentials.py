@@ -12,7 +12,7 @@ from tests.service.kit import serving
 from andon import Andon
 from andon.service.taskcluster.settings import TaskclusterSettings
 
-from .kit import BASE, refused
+from .kit import BASE, HOUR, at, definition, nothing_moves, refused, slugid
 from .signer import Signer
 from .test_access import GOOD, NEEDING, PUBLIC, Request, Service
 
@@ -157,7 +157,8 @@ def test_wrong_credentials_are_refused_by_every_route(
     request = requests[name]
     url = f"{service.running.url}{BASE}{request.path}"
     wrong = WRONG[kind](service.root, request, url)
-    answer = send(service, request, wrong)
+    with nothing_moves(service.running):
+        answer = send(service, request, wrong)
     refused(answer, 401, "AuthenticationFailed", name)
     assert answer.headers["www-authenticate"] == "hawk"
 
@@ -166,3 +167,35 @@ def test_wrong_credentials_are_refused_by_every_route(
 def test_and_the_right_ones_are_taken_after_all_that(service: Service, name: str):
     request = NEEDING[name](service)
     assert service.ask(service.root, request).status_code == GOOD.get(name, 200)
+
+
+def test_what_is_wrong_with_a_request_is_told_in_the_order_of_the_original(service: Service):
+    """The body is parsed, then it is asked who sends it and whether they may, then path, query and
+    the form of the body are looked at, and what needs the record comes last."""
+    nobody, root = service.root.temporary([]), service.root
+    stranger = root._replace(access_token="x" * 43)
+    good, bad = f"/task/{slugid()}", "/task/none"
+    strange = {"colour": "red"}
+
+    def told(signer: Signer, method: str, path: str, body: Any = None, **options: Any) -> str:
+        url = f"{service.running.url}{BASE}{path}"
+        options["headers"] = {
+            "authorization": signer.header(method, url),
+            **({"content-type": "application/json"} if "content" in options else {}),
+        }
+        if body is not None:
+            options["json"] = body
+        with nothing_moves(service.running):
+            answer = service.http.request(method, url, **options)
+        return f"{answer.status_code} {answer.json()['code']}"
+
+    assert told(stranger, "PUT", bad, content=b"{") == "400 MalformedPayload"
+    assert told(stranger, "PUT", f"{bad}?a=b", strange) == "401 AuthenticationFailed"
+    assert told(nobody, "GET", f"{bad}?a=b") == "403 InsufficientScopes"
+    assert told(nobody, "POST", f"{good}/priority?a=b", strange) == "400 InvalidRequestArguments"
+    assert told(nobody, "POST", f"{good}/priority", strange) == "400 InputValidationError"
+    assert told(nobody, "PUT", good, definition(retries=50)) == "400 InputValidationError"
+    assert told(nobody, "PUT", good, definition(deadline=at(-HOUR))) == "403 InsufficientScopes"
+    assert told(root, "PUT", good, definition(deadline=at(-HOUR))) == "400 InputError"
+    for act in ("schedule", "rerun", "cancel", "runs/0/reclaim", "runs/0/completed"):
+        assert told(nobody, "POST", f"{good}/{act}") == "404 ResourceNotFound"

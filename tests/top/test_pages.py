@@ -288,6 +288,23 @@ async def test_search_finds_by_name_and_says_when_it_finds_nothing(url: str) -> 
             await seen.until("No task was found")
 
 
+async def test_search_leads_to_the_failures_of_a_name_that_nothing_else_has(
+    url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = make_app(url)
+    async with app:
+        engine = await app.engine()
+        await engine.submit(charges(-1))
+        await ended(app, "c-1")
+        await engine.submit(mails(9))
+        monkeypatch.setattr("andon.stores.sqlite.reading.SCAN_BUDGET", 5)
+        async with looking(url) as seen:
+            await seen.press("g")
+            await seen.write("shop.charge")
+            await seen.until("Tasks: failed or")
+            assert "c-1" in seen.text
+
+
 async def test_every_key_is_told_by_the_help(url: str) -> None:
     async with make_app(url) as app:
         await (await app.engine()).submit(mails(1))

@@ -170,7 +170,8 @@ class Board:
         place = self._place(request, visitor, session.form_token)
         if request.method in ("GET", "HEAD"):
             asked = Asked(request.path, request.query, place)
-            shown = await self._pages.show(asked)
+            with self._reader.page():
+                shown = await self._pages.show(asked)
             if isinstance(shown, Answer | Download):
                 return shown
             return self._page(request, session, place, shown)

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from andon.contract.queries import Page
 from andon.contract.query_filter import matches
 from andon.dashboard.patience import within
-from andon.dashboard.reading_tasks import FIRST_LOOK_S, for_a_moment, is_listed, list_of
+from andon.dashboard.reading_tasks import FIRST_LOOK_S, is_listed, list_of
 from andon.dashboard.views.tasks import PAGE, TaskFilter, TaskList
 from andon.engine.paging import full_page
 
@@ -40,31 +40,34 @@ class LookingOn:
         engine = await reader.engine()
         query = self.asked.query()
         if self._found is None:
-            page = await self._look(engine, query, FIRST_LOOK_S)
+            page = await self._look(reader, engine, query, FIRST_LOOK_S)
             if page.cursor and len(page.tasks) < PAGE:  # it was cut short
                 self._found = {task.id: task for task in page.tasks}
                 self.is_over, self._cursor = False, page.cursor
             return await list_of(reader, self.asked, page)
         if not self.is_over:
             left = PAGE - len(self._found)
-            page = await self._look(engine, replace(query, cursor=self._cursor, limit=left), LOOK_S)
+            more = replace(query, cursor=self._cursor, limit=left)
+            page = await self._look(reader, engine, more, LOOK_S)
             self._found |= {task.id: task for task in page.tasks}
             self._cursor = page.cursor
             self.is_over = len(self._found) >= PAGE or not page.cursor
         else:
-            await self._read_again(engine, query)
+            await self._read_again(reader, engine, query)
         return await list_of(reader, self.asked, Page(tuple(self._found.values()), self._cursor))
 
-    async def _look(self, engine: "Engine", query: "Query", seconds: float) -> Page:
+    async def _look(
+        self, reader: "Reader", engine: "Engine", query: "Query", seconds: float
+    ) -> Page:
         keep = is_listed(self.asked)
-        goes_on = for_a_moment(seconds)
+        goes_on = reader.while_nobody_waits(seconds)
         return await within(full_page(engine, query, keep=keep, goes_on=goes_on, keeps_most=True))
 
-    async def _read_again(self, engine: "Engine", query: "Query") -> None:
+    async def _read_again(self, reader: "Reader", engine: "Engine", query: "Query") -> None:
         """Look at what was found anew, and for more among the newest."""
         assert self._found is not None
         newest = replace(query, newest_first=True, due_first=False, cursor="")
-        page = await self._look(engine, newest, 0.0)
+        page = await self._look(reader, engine, newest, 0.0)
         again = await within(engine.get(list(self._found))) if self._found else []
         known = {task.id: task for task in page.tasks}
         known |= {task.id: task for task in again if task is not None and matches(query, task)}

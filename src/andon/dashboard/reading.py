@@ -1,7 +1,8 @@
 """What pages read, by way of the engine alone: bounded in time, and read once for all who look."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from andon.coroutines.shared_future import shared
@@ -90,6 +91,23 @@ class Reader:
         self.sampler = Sampler()
         self._recent = Recent()
         self._minutes_read = Recent()  #: which acts by hand do not change
+        self._pages = 0  # that somebody waits for
+
+    @contextmanager
+    def page(self) -> Generator[None]:
+        """Somebody waits for a page, for as long as the block lasts."""
+        self._pages += 1
+        try:
+            yield
+        finally:
+            self._pages -= 1
+
+    def while_nobody_waits(self, seconds: float) -> Callable[[int], bool]:
+        """Whether to look on, whatever was found: for so long, and while nobody waits for a page.
+        Whoever leaves one that looks on still has its stream until the next has come."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        return lambda _: not self._pages and loop.time() < until
 
     def forget(self) -> None:
         """Read everything anew: something was just changed."""

@@ -9,23 +9,42 @@ from andon.contract.queries import Page, Query
 from andon.dashboard.patience import within
 from andon.dashboard.reading_tasks import FIRST_LOOK_S, LOOK_S, for_a_moment, need_to_read
 from andon.dashboard.views.letters import Letters
+from andon.engine.letter_groups import MOST_LOOKED
 from andon.engine.paging import full_page
 from andon.lifecycle.error_fingerprint import letter_fingerprint
+from andon.lifecycle.letter_groups import merged
 
 if TYPE_CHECKING:
     from andon.dashboard.access import Visitor
     from andon.dashboard.reading import Reader
     from andon.model.task import Task
 
+_MOMENT_S = 0.02
+"""How long a page may look at first. Whoever looks at it live has a whole look soon after."""
 
-async def letters(reader: "Reader", queue: str, visitor: "Visitor | None" = None) -> Letters:
-    """The newest dead letters of a queue, or of all, as groups."""
-    if visitor is not None:
-        need_to_read(visitor, queue)
+
+async def letters(reader: "Reader", queue: str) -> Letters:
+    """The newest dead letters of a queue, or of all, as groups: as many as a look has."""
     engine = await reader.engine()
     found = await within(engine.letter_groups(queue or None))
-    total_now = await total(reader, queue)
-    return Letters(found=found, total=total_now, now=engine.now(), queue=queue)
+    return Letters(found=found, total=await total(reader, queue), now=engine.now(), queue=queue)
+
+
+async def letters_of_a_moment(
+    reader: "Reader", queue: str, visitor: "Visitor", *, looks_on: bool = False
+) -> Letters:
+    """The same as far as a short look comes, for a letter's record is read to put it into its
+    group; as far as a longer one, if somebody goes on."""
+    need_to_read(visitor, queue)
+    engine = await reader.engine()
+    goes_on = for_a_moment(LOOK_S if looks_on else _MOMENT_S)
+    name = queue or None
+    found = await within(engine.letter_groups(name, look=MAX_BATCH))
+    while found.cursor and found.looked < MOST_LOOKED and goes_on(found.looked):
+        more = engine.letter_groups(name, look=MAX_BATCH, cursor=found.cursor)
+        found = merged(found, await within(more))
+    in_all = await total(reader, queue)
+    return Letters(found=found, total=in_all, now=engine.now(), queue=queue, looks_on=looks_on)
 
 
 def letters_query(queue: str, cursor: str = "") -> Query:

@@ -24,7 +24,7 @@ from andon.lifecycle.parents import waits_for
 from andon.lifecycle.profiles import profile
 from andon.model.errors import ConfigurationError, TaskNotFound
 from andon.model.task import Task
-from andon.model.words import DEAD_LETTER_STATES, State
+from andon.model.words import State
 
 if TYPE_CHECKING:
     from andon.artifacts.base import LogLine
@@ -207,42 +207,6 @@ class LogTail:
             self._cursor = page.cursor
             self._count += len(page.lines)
             self._lines.extend(page.lines)
-
-
-FAILURES = tuple(state for state in State if state in DEAD_LETTER_STATES)
-"""States of what has not ended well."""
-
-_FIELDS = ("id", "failures", "key", "group", "tag", "name")
-"""What a text may be, in the order in which it is tried: what has an index goes before what has to
-be looked for. (How ids begin has none on some stores, but is what most look for.)"""
-
-
-async def field_of(reader: "Reader", text: str, visitor: "Visitor") -> str:
-    """What a text that is looked for is: `task`, the id of one; `id`, how some begin; `name`,
-    `key`, `group` or `tag`; `failures`, the name of what has failed, if none of the newest tasks
-    has it. Empty if it is nothing, as far as a short look says."""
-    engine = await reader.engine()
-    [task] = await within(engine.get([text]))
-    if task is not None:
-        return "task"
-    need_to_read(visitor, "")
-    for field in _FIELDS:
-        try:
-            if await _is_some(engine, text, field):
-                is_name = field == "failures" and await _is_some(engine, text, "name", looks=False)
-                return "name" if is_name else field
-        except ConfigurationError:
-            continue  # it cannot be one
-    return ""
-
-
-async def _is_some(engine: "Engine", text: str, field: str, *, looks: bool = True) -> bool:
-    """Whether some task is found that has the text in a field, after one call or a short look."""
-    named = {"name": text} if field == "failures" else {field: text}
-    states = FAILURES if field == "failures" else ()
-    query = TaskFilter(states=states, **named).query(1)  # pyright: ignore[reportArgumentType]
-    goes_on = for_a_moment(FIRST_LOOK_S if looks else 0.0)
-    return bool((await within(full_page(engine, query, goes_on=goes_on))).tasks)
 
 
 def for_a_moment(seconds: float) -> Callable[[int], bool]:

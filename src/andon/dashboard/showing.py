@@ -30,6 +30,8 @@ from andon.dashboard.pages import workers as workers_page
 from andon.dashboard.patience import within
 from andon.dashboard.requests import Answer, Fields, Refused, see_other
 from andon.dashboard.scheduling import Scheduling, may_edit, may_make_some
+from andon.dashboard.searching import search
+from andon.dashboard.sources import MOST_TOPIC
 from andon.dashboard.views.alerts import AlertForm
 from andon.dashboard.views.tasks import PAGE, TaskFilter, TaskList, filter_of, rows_of
 from andon.dashboard.views.types import types_of
@@ -197,26 +199,28 @@ class Pages:
         place = asked.place
         if not text:
             return see_other(place.to("/tasks"))
-        field = await reading_tasks.field_of(self._reader, text, place.visitor)
-        if field == "task":
+        sought = await search(self._reader, text, place.visitor)
+        if sought.is_task:
             return see_other(place.task(text))
-        if field == "failures":
-            asked_for = TaskFilter(states=reading_tasks.FAILURES, name=text)
-            return see_other(f"{place.to('/tasks')}?{urlencode(asked_for.pairs)}")
-        if field:
-            return see_other(place.to("/tasks", **{field: text}))
-        return Shown("Nothing found", [messages.nothing_found(place, text)])
+        if sought.asked is not None:
+            return see_other(f"{place.to('/tasks')}?{urlencode(sought.asked.pairs)}")
+        topic = f"search/{quote(text, safe='')}"
+        goes_on = not sought.is_over and len(topic) <= MOST_TOPIC
+        content = messages.sought(place, sought, goes_on=goes_on)
+        return Shown("Nothing found", [content], topics=(topic,) if goes_on else ())
 
     # --- dead letters ---
 
     async def letters(self, asked: Asked) -> Shown:
         """Dead letters by cause."""
-        queue = asked.query.get("queue")
-        view = await reading_letters.letters(self._reader, queue, asked.place.visitor)
+        queue, looks_on = asked.query.get("queue"), bool(asked.query.get("on"))
+        view = await reading_letters.letters_of_a_moment(
+            self._reader, queue, asked.place.visitor, looks_on=looks_on
+        )
         return Shown(
             "Dead letters",
             list(letters_page.content(asked.place, view)),
-            topics=(f"letters/{quote(queue, safe='')}",),
+            topics=() if looks_on else (f"letters/{quote(queue, safe='')}",),
         )
 
     async def letter_list(self, asked: Asked) -> Shown:

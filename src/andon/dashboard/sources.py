@@ -13,6 +13,7 @@ from andon.dashboard.pages import bulk as bulk_page
 from andon.dashboard.pages import flows as flows_page
 from andon.dashboard.pages import history as history_page
 from andon.dashboard.pages import letters as letters_page
+from andon.dashboard.pages import messages
 from andon.dashboard.pages import queues as queues_page
 from andon.dashboard.pages import schedules as schedules_page
 from andon.dashboard.pages import task as one_task
@@ -24,8 +25,10 @@ from andon.dashboard.reading_fleet import flow, schedules, seen_by, workers
 from andon.dashboard.reading_letters import letters
 from andon.dashboard.reading_tasks import LogTail, task_page
 from andon.dashboard.requests import Fields
+from andon.dashboard.searching import LOOK_S, Search
 from andon.dashboard.views.fleet import Workers
 from andon.dashboard.views.letters import Letters
+from andon.dashboard.views.search import Sought
 from andon.dashboard.views.task import LogView, TaskView
 from andon.dashboard.views.tasks import TaskList, filter_of
 from andon.dashboard.views.types import Types, types_of
@@ -258,6 +261,25 @@ class LettersSource(Source):
         return letters_page.fragments(place, seen)
 
 
+class SearchSource(Source):
+    """A search that has found nothing yet."""
+
+    def __init__(self, rest: str) -> None:
+        super().__init__(rest)
+        self._search = Search(unquote(rest))
+
+    def is_for(self, visitor: "Visitor") -> bool:
+        return visitor.may("tasks:read:*")
+
+    async def read(self, reader: "Reader") -> Sought:
+        seen = await self._search.read(reader, reader.while_nobody_waits(LOOK_S))
+        self.every = EVERY["tasks" if seen.is_over else "looking"]
+        return seen
+
+    def draw(self, place: "Place", seen: Sought) -> "Iterable[Renderable]":
+        yield messages.sought(place, seen)
+
+
 class BulkSource(Source):
     """An act on many, as far as it is."""
 
@@ -358,6 +380,7 @@ KINDS: dict[str, type[Source]] = {
     "log": LogSource,
     "queue": QueueSource,
     "schedules": SchedulesSource,
+    "search": SearchSource,
     "store": StoreSource,
     "task": TaskSource,
     "tasks": TasksSource,

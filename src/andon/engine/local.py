@@ -38,7 +38,7 @@ from andon.engine.reading import check_asked
 from andon.engine.reads import StoreReads
 from andon.engine.registry import Registry
 from andon.engine.rollups import Rollups
-from andon.engine.runs import Mark, Runs
+from andon.engine.runs import Mark, Resolved, Runs
 from andon.engine.schedules import Schedules
 from andon.engine.submitting import Submitting
 from andon.engine.telling import Then
@@ -307,9 +307,9 @@ class LocalEngine(StoreReads):
         mark: Mark,
         *,
         follow_ups: Sequence[Submission] = (),
-    ) -> State | None:
+    ) -> Resolved:
         """Resolve a run of which only the ids are known, as a service does for a worker elsewhere.
-        `current` is the record as it was just read. Raises `LeaseLost`."""
+        `current` is the record as it was just read, or as it was claimed. Raises `LeaseLost`."""
         return await self._runs.report_run(
             task_id, run, current, command, mark, follow_ups=follow_ups
         )

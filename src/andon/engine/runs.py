@@ -49,6 +49,14 @@ class Mark(NamedTuple):
     heartbeat_at: int = 0
 
 
+class Resolved(NamedTuple):
+    """What came of a report."""
+
+    state: State | None  #: that follows; None where the record went with its end
+    task: Task | None = None
+    """The record as it was written just now. None: it was written before, or it is gone."""
+
+
 class Runs:
     """The worker's half of the engine, over one store."""
 
@@ -122,15 +130,16 @@ class Runs:
         mark: Mark,
         *,
         follow_ups: Sequence[Submission] = (),
-    ) -> State | None:
-        """Resolve a run of which only the ids are known; `current` is the record as just read."""
+    ) -> Resolved:
+        """Resolve a run of which only the ids are known; `current` is the record as just read, or
+        as it was claimed."""
         if current is None or current.state is not State.ACTIVE or current.status.run != run:
             command = await self._with_births(task_id, command, follow_ups)
-            return await self._repeated(task_id, current, run, command)
+            return Resolved(await self._repeated(task_id, current, run, command))
         if not current.definition.type_known and current.status.policy is None:
             self._fill_in(current)
         _marked(current, mark, self._store.now())
-        return await self.report(current, command, follow_ups)
+        return await self._resolve(current, command, follow_ups)
 
     def report_then(
         self, task: Task, command: Command, then: Then, follow_ups: Sequence[Submission] = ()
@@ -154,18 +163,27 @@ class Runs:
 
     def report_again(self, task: Task, command: Command, write_id: str, then: Then) -> None:
         """Resolve the run in hand as `report` does, and tell."""
-        self._telling.tell(self._report(task, command, write_id), then)
+
+        async def again() -> State | None:
+            return (await self._report(task, command, write_id)).state
+
+        self._telling.tell(again(), then)
 
     async def report(
         self, task: Task, command: Command, follow_ups: Sequence[Submission] = ()
     ) -> State | None:
         """Resolve the run in hand; decide again while the run still holds the task."""
+        return (await self._resolve(task, command, follow_ups)).state
+
+    async def _resolve(
+        self, task: Task, command: Command, follow_ups: Sequence[Submission]
+    ) -> Resolved:
         command = await self._with_births(task.id, command, follow_ups)
         if follow_ups and adds_to_joins(command):
             run = task.status.run
             (current,) = await self._store.get([task.id])
             if current is None or current.state is not State.ACTIVE or current.status.run != run:
-                return await self._repeated(task.id, current, run, command)
+                return Resolved(await self._repeated(task.id, current, run, command))
             await self._extend(task, command)
         return await self._report(task, command, new_write_id())
 
@@ -199,12 +217,12 @@ class Runs:
         status = moved.status
         state = status.state if status is not None else None
         if status is not None and status.owes:
-            self._owes(_bearer(task, status, moved.result))
+            self._owes(_written(task, status, moved.result))
         if changed.has_dependents or task.definition.dependencies:
             self._ended(task, state, changed)
         return None if moved.discard is not None else state
 
-    async def _report(self, task: Task, command: Command, write_id: str) -> State | None:
+    async def _report(self, task: Task, command: Command, write_id: str) -> Resolved:
         run = task.status.run
         for _ in range(MOST_ATTEMPTS):
             try:
@@ -222,14 +240,14 @@ class Runs:
                 except AT_FAULT as error:
                     raise NotWritable(task.id, _REPORT, why_of(error)) from error
                 if changed.kind is ChangeKind.APPLIED:
-                    return self.applied(task, moved, changed)
+                    return Resolved(self.applied(task, moved, changed), _after(task, moved))
                 if changed.kind is ChangeKind.TOO_LARGE:
                     raise PayloadTooLarge("result", changed.size, changed.limit)
                 if changed.kind is ChangeKind.INVALID:
                     raise NotWritable(task.id, _REPORT, changed.why)
                 current = changed.current
             if current is None or current.state is not State.ACTIVE or current.status.run != run:
-                return await self._repeated(task.id, current, run, command)
+                return Resolved(await self._repeated(task.id, current, run, command))
             task = _with_cell(current, task)
         raise StoreUnavailable(f"Task {task.id!r} keeps moving; try again.")
 
@@ -281,9 +299,16 @@ class _Sent(Told[Changed]):
         super().set_exception(exception)
 
 
-def _bearer(task: Task, status: Status, result: bytes | None) -> Task:
-    """The record after the move that bore what it owes."""
+def _written(task: Task, status: Status, result: bytes | None) -> Task:
+    """The record after the move that ended its run."""
     return Task(definition=task.definition, status=status, result=result, ref=task.ref)
+
+
+def _after(task: Task, moved: Moved) -> Task | None:
+    """The record after a move; None if it went with it."""
+    if moved.status is None or moved.discard is not None:
+        return None
+    return _written(task, moved.status, moved.result if moved.sets_result else task.result)
 
 
 def _marked(task: Task, mark: Mark, now: int) -> None:

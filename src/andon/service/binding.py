@@ -312,15 +312,15 @@ async def read_body(
     400)."""
     if limit is None:
         limit = service.settings.max_body
-    for name, value in scope["headers"]:
-        if name == b"content-length" and not is_at_most(value, limit):
-            raise body_too_large(limit)
     cycle = cycle_of(scope)
     whole = None if cycle is None else whole_body(cycle)
     if whole is not None:  # it has come with the headers: nothing to wait for
         if len(whole) > limit:
             raise body_too_large(limit)
         return whole
+    for name, value in scope["headers"]:
+        if name == b"content-length" and not is_at_most(value, limit):
+            raise body_too_large(limit)
     message = await next_part(receive, service)
     body: bytes = message["body"]
     parts, size = [body], len(body)

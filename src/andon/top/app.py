@@ -10,8 +10,8 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-from andon.dashboard.reading_tasks import field_of
-from andon.dashboard.views.tasks import TaskFilter
+from andon.dashboard.reading_tasks import LOOK_S
+from andon.dashboard.searching import search
 from andon.top.andon import AndonPage, QueuesPage
 from andon.top.asking import Form, Help, Question
 from andon.top.desk import Desk, Wrong
@@ -114,17 +114,20 @@ class Top(App[None]):
         if not text or not text.strip() or not isinstance(page, Page):
             return
         text = text.strip()
-        field = await self.desk.tried(field_of(self.desk.reader, text, self.desk.visitor))
-        if isinstance(field, Wrong):
-            page.say(f"⚠ {field}")
-        elif field == "task":
+        found = await self.desk.tried(
+            search(self.desk.reader, text, self.desk.visitor, seconds=LOOK_S)
+        )
+        if isinstance(found, Wrong):
+            page.say(f"⚠ {found}")
+        elif found.is_task:
             self.push_screen(TaskPage(self.desk, text))
-        elif field:
-            asked = TaskFilter(**{field: text})  # pyright: ignore[reportArgumentType]
-            self.push_screen(TasksPage(self.desk, asked))
+        elif found.asked is not None:
+            self.push_screen(TasksPage(self.desk, found.asked))
         else:
+            so_far = "" if found.is_over else " so far"
             page.say(
-                f"No task was found that has {text[:60]!r} as its id, name, key, group or tag."
+                f"No task was found{so_far} that has {text[:60]!r} as its id, name, key, group or "
+                "tag."
             )
 
     @work(group="act")

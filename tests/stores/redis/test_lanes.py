@@ -217,8 +217,8 @@ async def test_a_page_of_many_queues_blocks_the_server_for_a_few_lists_at_a_time
     everywhere = Partitions.everywhere
 
     async def seen(at: Partitions, name: str, arguments: Any) -> Any:
-        if name == "places":
-            asked.append(len(arguments[4]))
+        if name == "walk":
+            asked.append(len(arguments[7]))
         return await everywhere(at, name, arguments)
 
     monkeypatch.setattr(Partitions, "everywhere", seen)

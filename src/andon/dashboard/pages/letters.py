@@ -11,6 +11,7 @@ from andon.dashboard.views.letters import Letters
 from andon.dashboard.views.looks import line_of
 from andon.lifecycle.error_fingerprint import letter_pattern
 from andon.model.letters import LetterGroup
+from andon.model.wording import plural
 
 if TYPE_CHECKING:
     from htpy import Node, Renderable
@@ -22,31 +23,44 @@ if TYPE_CHECKING:
 
 def content(place: "Place", view: Letters) -> Iterator["Node"]:
     """The whole page."""
+    looked, groups = fragments(place, view)
     yield h.div(".heading")[
         h.h1["Dead letters"],
-        h.p(".dim")[
-            f"{view.total:,} in all" + (f", of queue {view.queue}" if view.queue else ""),
-            not view.found.whole and f"; grouped here: the newest {view.found.looked:,}",
-        ],
+        looked,
         h.div(".tools")[
             view.queue and h.a(".button", href=place.to("/dead-letters"))["All queues"],
             h.a(".button", href=place.to("/dead-letters/list", queue=view.queue))["One by one"],
         ],
     ]
-    yield from fragments(place, view)
+    yield groups
 
 
 def fragments(place: "Place", view: Letters) -> Iterator["Renderable"]:
     """What of the page is live."""
-    queue = view.queue or "*"
-    may = place.may(f"tasks:change:{queue}")
+    yield _looked(place, view)
+    may = place.may(f"tasks:change:{view.queue or '*'}")
     yield table(
         "letters",
         ["what went wrong", "how many", "first", "last", "types", "queues", h.td],
-        (_group(place, group, view, may=may) for group in view.groups),
+        (_group(place, group, view, may=may) for group in view.shown),
         empty="✓ There are none. What fails for good, and is kept, is listed here.",
         label="Dead letters by cause",
     )
+
+
+def _looked(place: "Place", view: Letters) -> "Renderable":
+    """How many there are, and how many of them were looked at."""
+    found, rarer = view.found, len(view.groups) - len(view.shown)
+    goes_on = place.to("/dead-letters", queue=view.queue, on="1")
+    more = not view.looks_on and (rarer > 0 or not found.whole)
+    return h.p("#letters-looked.dim")[
+        f"{view.total:,} in all",
+        view.queue and f", of queue {view.queue}",
+        not found.whole
+        and f"; grouped here: the newest {found.looked:,}, so there may be more of each cause",
+        rarer > 0 and f"; {plural(rarer, 'rarer cause')} left out",
+        more and [". ", h.a(href=goes_on)["Look on"]],
+    ]
 
 
 def _group(place: "Place", group: LetterGroup, view: Letters, *, may: bool) -> "Renderable":
@@ -59,8 +73,8 @@ def _group(place: "Place", group: LetterGroup, view: Letters, *, may: bool) -> "
         h.td[count(group.count)],
         h.td(".tight")[age(group.oldest_at, view.now)],
         h.td(".tight")[age(group.newest_at, view.now)],
-        h.td[(h.div[h.bdi[line_of(name, 80)]] for name in group.names[:3])],
-        h.td[[[queue_link(place, name), " "] for name in group.queues]],
+        h.td[[h.div[h.bdi[line_of(name, 80)]] for name in group.names[:3]]],
+        h.td[[part for name in group.queues for part in (queue_link(place, name), " ")]],
         h.td(".end")[
             may
             and [

@@ -1,11 +1,13 @@
 """Pages that say something instead: a refusal, a question for a token."""
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
 import htpy as h
 
 from andon.dashboard.assets import assets
 from andon.dashboard.views.looks import line_of
+from andon.dashboard.views.search import Sought
 
 if TYPE_CHECKING:
     from htpy import Renderable
@@ -20,21 +22,35 @@ def refusal(title: str, detail: str, *, away: bool = False) -> "Renderable":
     ]
 
 
-def nothing_found(place: "Place", text: str) -> "Renderable":
-    """That a short look found nothing, with ways to look on."""
-    return h.section("#refusal.message")[
-        h.h1["Nothing found"],
+def sought(place: "Place", view: Sought, *, goes_on: bool = True) -> "Renderable":
+    """What became of a search that has led to no list: nothing found, and ways to look on; or what
+    was found since the page is open. `goes_on`: it is looked for while the page is open."""
+    text = h.bdi[repr(line_of(view.text, 100))]
+    if view.asked is not None:
+        href = f"{place.to('/tasks')}?{urlencode(view.asked.pairs)}"
+        return h.section("#sought.message")[
+            h.h1["Found"], h.p["Tasks that have ", text, ": ", h.a(href=href)[view.asked.words]]
+        ]
+    if view.is_over:
+        return h.section("#sought.message")[
+            h.h1["Nothing found"],
+            h.p["No task has ", text, " as its id, name, key, group or tag, and no id begins so."],
+        ]
+    return h.section("#sought.message")[
+        h.h1["Nothing found so far"],
         h.p[
-            "No task was found that has ",
-            h.bdi[repr(line_of(text, 100))],
-            " as its id, name, key, group or tag. A name that has not failed, and on some stores "
-            "how an id begins, was looked for among the newest tasks only.",
+            "No task has ", text, " as its id, key, group or tag, and none of that name has "
+            "failed. Other names, and on some stores how an id begins, were looked for among the "
+            "newest tasks only.",
         ],
+        goes_on and h.p(".live-only")["The search goes on while this page is open."],
         h.p(".acts")[
-            h.a(".button", href=place.to("/tasks", name=text))["Look through all for the name"],
-            h.a(".button", href=place.to("/tasks", id=text))["Look through all for ids"],
+            h.a(".button", href=place.to("/tasks", name=view.text))[
+                "Look through all for the name"
+            ],
+            h.a(".button", href=place.to("/tasks", id=view.text))["Look through all for ids"],
         ],
-    ]
+    ]  # fmt: skip
 
 
 def asks_for_token(root: str, form_token: str, back: str, wrong: str) -> "Renderable":

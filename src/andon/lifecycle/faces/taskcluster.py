@@ -1,5 +1,7 @@
 """A task as Taskcluster's queue answers its status: `runs`, `retriesLeft`, reasons."""
 
+from collections.abc import Callable
+
 from andon.lifecycle.admission import PRIORITY_NAMES
 from andon.lifecycle.faces.fields import Fields, Shown, given, iso, maybe_iso, retries_used
 from andon.model.task import Run, Task
@@ -52,10 +54,15 @@ def record(task: Task, state: str, history: list[Fields]) -> Fields:
             deadline=maybe_iso(s.deadline),
             expires=maybe_iso(s.expires_at),
         ),
-        "retriesLeft": _retries_left(task),
+        "retriesLeft": retries_left(task),
         "state": state,
-        "runs": _runs(task),
+        "runs": runs_of(task, _whole),
     }
+
+
+def _whole(worker: str) -> Fields:
+    """A worker whose name has no parts."""
+    return {"workerId": worker}
 
 
 def priority_name(priority: int) -> str:
@@ -63,7 +70,8 @@ def priority_name(priority: int) -> str:
     return _PRIORITIES[max(_LOWEST, min(priority, _HIGHEST))]
 
 
-def _retries_left(task: Task) -> int:
+def retries_left(task: Task) -> int:
+    """How often it will be tried again at the most."""
     policy, runs = task.policy, task.status.runs
     left = policy.max_retries - retries_used(task)
     if policy.max_runs is not None and runs:
@@ -71,8 +79,9 @@ def _retries_left(task: Task) -> int:
     return max(left, 0)
 
 
-def _runs(task: Task) -> list[Fields]:
-    """The runs, and the one that Taskcluster has where Andon has none.
+def runs_of(task: Task, worker_of: Callable[[str], Fields]) -> list[Fields]:
+    """The runs, and the one that Taskcluster has where Andon has none. `worker_of` says how a
+    run's worker is shown.
 
     A delay before a retry is a pending run there, and a task that ends without a run in hand gets
     one to end with. Where the policy does not say that it gets one here (`ends_as_run`), such a run
@@ -82,7 +91,7 @@ def _runs(task: Task) -> list[Fields]:
     runs: list[Fields] = []
     before: Run | None = None
     for run in s.runs:
-        runs.append(_run(run, before, task))
+        runs.append(_run(run, before, task, worker_of))
         before = run
     number = 0 if before is None else before.number + 1
     if before is not None and task.state in (State.RETRY, State.SCHEDULED):
@@ -124,30 +133,29 @@ def _opened_by_its_end(run: Run) -> bool:
     return run.claimed_at is None and run.created_reason is run.resolved_reason
 
 
-def _run(run: Run, before: Run | None, task: Task) -> Fields:
-    resolution = None
-    state = "pending" if run.claimed_at is None else "running"
-    lease = run.lease_until
+def _run(run: Run, before: Run | None, task: Task, worker_of: Callable[[str], Fields]) -> Fields:
+    lease, is_by_end = run.lease_until, _opened_by_its_end(run)
+    created = "exception" if is_by_end else _created(run.created_reason, run.number, before)
+    shown: Fields = {
+        "runId": run.number,
+        "state": "pending" if run.claimed_at is None else "running",
+        "reasonCreated": created,
+    }
     if run.resolved_at is not None:
-        resolution = _resolution(run.resolved_reason)
-        state = _run_state(resolution)
+        shown["reasonResolved"] = resolution = _resolution(run.resolved_reason)
+        shown["state"] = _run_state(resolution)
     elif task.cell is not None and run.claimed_at is not None:
         lease = task.cell.lease_until
-    return given(
-        runId=run.number,
-        state=state,
-        reasonCreated=(
-            "exception"
-            if _opened_by_its_end(run)
-            else _created(run.created_reason, run.number, before)
-        ),
-        reasonResolved=resolution,
-        workerId=run.worker,
-        takenUntil=maybe_iso(lease),
-        scheduled=iso(run.scheduled_at),
-        started=maybe_iso(run.claimed_at),
-        resolved=maybe_iso(run.resolved_at),
-    )
+    if run.worker:
+        shown |= worker_of(run.worker)
+    if lease is not None:
+        shown["takenUntil"] = iso(lease)
+    shown["scheduled"] = iso(run.scheduled_at)
+    if run.claimed_at is not None:
+        shown["started"] = iso(run.claimed_at)
+    if run.resolved_at is not None:
+        shown["resolved"] = iso(run.resolved_at)
+    return shown
 
 
 def _created(reason: Reason, number: int, before: Run | None) -> str:

@@ -39,17 +39,13 @@ from andon.model.errors import (
 from andon.model.task import Task, TaskError
 from andon.model.text import storable
 from andon.model.words import Reason, State
+from andon.service.claimed import ClaimedRecords
 from andon.service.trust.access import Access, Caller, holds
 from andon.service.trust.runtokens import Claims
 from andon.worker.outcomes import at_shutdown, internal
 
 MOST_CLAIMED = 1_000
 MOST_QUEUES = 1_000
-MOST_REMEMBERED = 5_000
-MOST_REMEMBERED_BYTES = 4 * 1024
-"""Claimed records, and bytes of arguments of each, kept to decide reports on; others are read anew.
-Measured in turns on a drain by one worker: 20 % more tasks a second."""
-
 LONGEST_LEASE_MS = 86_400_000
 LAST_WORDS_MS = 60_000
 """How long after its end a run may still log."""
@@ -109,7 +105,7 @@ class RemoteRuns:
         self._engine = engine
         self._access = access
         self._grace_ms = round(artifact_grace * 1000)
-        self._claimed: dict[str, Task] = {}  # by run; oldest first
+        self._claimed = ClaimedRecords[str]()  # by run
 
     async def _claim(self, caller: Caller, request: ClaimRequest) -> list[Task]:
         """Claim, for a caller that may."""
@@ -118,10 +114,7 @@ class RemoteRuns:
             caller.require(f"queues:claim:{queue}")
         tasks = await self._engine.claim(_of_caller(request, caller))
         for task in tasks:
-            if len(task.definition.args) <= MOST_REMEMBERED_BYTES:
-                self._claimed[task.status.run] = task
-        while len(self._claimed) > MOST_REMEMBERED:
-            del self._claimed[next(iter(self._claimed))]
+            self._claimed.keep(task.status.run, task)
         return tasks
 
     async def claim(
@@ -278,8 +271,7 @@ class RemoteRuns:
         An old record is no danger: a change decided on it is decided anew when it has moved.
         """
         found = [
-            self._claimed.pop(one.claims.run, None) if one.mark.heartbeat_at else None
-            for one in told
+            self._claimed.take(one.claims.run) if one.mark.heartbeat_at else None for one in told
         ]
         missing = [one.claims.task for one, task in zip(told, found, strict=True) if task is None]
         read = iter(await self._engine.get(missing) if missing else ())
@@ -294,7 +286,7 @@ class RemoteRuns:
                 rule = "resubmit" if current is None else current.policy.on_shutdown
                 command = at_shutdown(rule)
             command = bounded(command, self._max_payload)
-            return await self._engine.report_run(
+            resolved = await self._engine.report_run(
                 claims.task,
                 claims.run,
                 current,
@@ -302,6 +294,7 @@ class RemoteRuns:
                 told.mark,
                 follow_ups=told.follow_ups,
             )
+            return resolved.state
         except AndonError as error:
             return error
         except Exception:  # ours to mend; the other reports of the request are none the worse

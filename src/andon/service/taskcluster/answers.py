@@ -2,38 +2,43 @@
 
 from typing import Any
 
-from andon.lifecycle.faces.taskcluster import record
+from andon.lifecycle.faces.taskcluster import priority_name, retries_left, runs_of
 from andon.lifecycle.profiles import TASKCLUSTER
 from andon.lifecycle.rendering import state_name
 from andon.model.task import Task
 from andon.service.taskcluster.document import Document, Kept, kept_of, shown
 from andon.service.taskcluster.errors import not_found
+from andon.service.taskcluster.times import written
 
 
 def status_of(task: Task, kept: Kept | Document) -> dict[str, Any]:
     """The status of a task, as every route answers it; `kept`: its document, or what answers need
     of that."""
-    fields = record(task, state_name(TASKCLUSTER, task), [])
+    d, s = task.definition, task.status
     status: dict[str, Any] = {
-        "taskId": fields.pop("taskId"),
+        "taskId": d.id,
         "provisionerId": kept.provisioner_id,
         "workerType": kept.worker_type,
-        "taskQueueId": fields.pop("taskQueueId"),
+        "taskQueueId": d.queue,
         "schedulerId": kept.scheduler_id,
         "projectId": kept.project_id,
-        **fields,
+        "taskGroupId": d.group or d.id,
+        "priority": priority_name(s.priority),
     }
-    status["runs"] = [_run(run) for run in status["runs"]]
+    if s.deadline is not None:
+        status["deadline"] = written(s.deadline)
+    if s.expires_at is not None:
+        status["expires"] = written(s.expires_at)
+    status["retriesLeft"] = retries_left(task)
+    status["state"] = state_name(TASKCLUSTER, task)
+    status["runs"] = runs_of(task, _worker)
     return status
 
 
-def _run(run: dict[str, Any]) -> dict[str, Any]:
-    """A run with the two parts of its worker's name."""
-    worker = run.pop("workerId", None)
-    if worker is None:
-        return run
-    group, worker_id = parts_of(worker)
-    return {**run, "workerGroup": group, "workerId": worker_id}
+def _worker(name: str) -> dict[str, str]:
+    """A worker by the two parts of its name."""
+    group, worker_id = parts_of(name)
+    return {"workerGroup": group, "workerId": worker_id}
 
 
 def parts_of(worker: str) -> tuple[str, str]:

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from andon.contract.topics import ready_topic
 from andon.lifecycle.constants import SLOW_POLL_S
@@ -31,8 +31,18 @@ Claim = Callable[[], Awaitable[list[Task] | None]]
 what it claimed and could not say is not lost (docs/rulings.md, R31). None: this worker is given
 nothing, whatever the queue has."""
 
+Wait = Callable[[], Coroutine[Any, Any, Any]]
+"""Begins to wait for something that ends a worker's wait."""
+
 GiveBack = Callable[[list[Task]], Awaitable[None]]
 """Takes what was claimed for a worker that has gone meanwhile. It does not raise."""
+
+
+class Got(NamedTuple):
+    """What a worker gets."""
+
+    tasks: list[Task]
+    has_waited: bool  #: in a line; else it is as young as the answer to any other request
 
 
 class _Waiting:
@@ -99,23 +109,24 @@ class ClaimLines:
         queue: str,
         claim: Claim,
         *,
-        gone: Coroutine[Any, Any, None],
-        stopping: Coroutine[Any, Any, Any],
+        gone: Wait,
+        stopping: Wait,
         wait: float,
-    ) -> list[Task]:
+    ) -> Got:
         """What `claim` brings, as soon as that is something; nothing after `wait` seconds, when the
         worker has `gone`, or the service is `stopping`. Raises what the last claim raised, if it
-        failed."""
+        failed.
+
+        Nobody looks whether a worker goes before it waits: whoever answers it looks then."""
         one = _Waiting(claim, self._give_back)
-        left = asyncio.ensure_future(gone)
-        ends = [asyncio.ensure_future(stopping), asyncio.ensure_future(asyncio.sleep(wait))]
+        if queue not in self._lines:
+            await self._attempt(one)
+            if one.told.done() or one.error is not None or not wait:
+                return Got(_outcome(one), has_waited=False)
+        left = asyncio.ensure_future(gone())
+        ends = [asyncio.ensure_future(stopping()), asyncio.ensure_future(asyncio.sleep(wait))]
         try:
             line = self._lines.get(queue)
-            if line is None:
-                await self._attempt(one, left)
-                if one.told.done() or one.error is not None or not wait or left.done():
-                    return _outcome(one)
-                line = self._lines.get(queue)
             if line is None:
                 line = self._lines[queue] = _Line(self._engine, queue, self._ended)
             line.join(one)
@@ -127,7 +138,7 @@ class ClaimLines:
             finally:
                 one.go()
                 line.left()
-            return _outcome(one)
+            return Got(_outcome(one), has_waited=True)
         finally:
             for end in (left, *ends):
                 end.cancel()
@@ -135,26 +146,26 @@ class ClaimLines:
     async def claim_nothing(
         self,
         *,
-        gone: Coroutine[Any, Any, None],
-        stopping: Coroutine[Any, Any, Any],
+        gone: Wait,
+        stopping: Wait,
         wait: float,
     ) -> None:
         """Wait as long as `claim` does at the most, in no line: for a worker in quarantine, which
         would else ask again at once."""
-        ends = [*map(asyncio.ensure_future, (gone, stopping, asyncio.sleep(wait)))]
+        ends = [*map(asyncio.ensure_future, (gone(), stopping(), asyncio.sleep(wait)))]
         try:
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for end in ends:
                 end.cancel()
 
-    async def _attempt(self, one: _Waiting, left: "asyncio.Future[None]") -> None:
-        """Claim, also to the end where the worker goes meanwhile."""
+    async def _attempt(self, one: _Waiting) -> None:
+        """Claim, to the end also where whoever asked is cancelled meanwhile: it is given back."""
         attempt = asyncio.ensure_future(one.attempt())
         self._under_way.add(attempt)
         attempt.add_done_callback(self._under_way.discard)
         try:
-            await asyncio.wait((attempt, left), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.shield(attempt)
         finally:
             if not attempt.done():
                 one.go()

@@ -2,11 +2,12 @@
 
 import asyncio
 import logging
-import secrets
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from andon.contract.isolation import why_of
 from andon.contract.requests import ClaimRequest
+from andon.engine.writes import new_write_id
 from andon.lifecycle.commands import Command, Reject, Release, UnknownTask
 from andon.model.code import Code
 from andon.model.errors import AndonError
@@ -27,6 +28,9 @@ CODE = Code.of([(NAME, 0)])
 """What workers of the face can run: documents. A task of Python code in the same queue is for
 others."""
 
+_firsts = count()
+"""Where claims begin to look: each at another partition than the one before."""
+
 _UNREADABLE = TaskError(
     message="The stored definition is no task that a Taskcluster worker could read.",
     code="VALIDATION_ERROR",
@@ -37,9 +41,8 @@ def claim_of(engine: "LocalEngine", queue: str, worker: str, limit: int, lease_s
     """What claims up to `limit` tasks for a worker, over every partition of the store. Called
     again, it gets what an earlier call got and could not say (docs/rulings.md, R31). A worker in
     quarantine is given nothing. Those who claim are noted, for the lists of workers."""
-    token = secrets.token_hex(12)
-    partitions = engine.store.partitions
-    first = secrets.randbelow(partitions)
+    token, partitions = new_write_id(), engine.store.partitions
+    first = next(_firsts) % partitions
 
     async def claim() -> list[Task] | None:
         tasks: list[Task] = []

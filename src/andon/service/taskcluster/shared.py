@@ -3,6 +3,7 @@
 import time
 from typing import TYPE_CHECKING
 
+from andon.service.claimed import ClaimedRecords
 from andon.service.remote.presences import ADMIN
 from andon.service.taskcluster.claim_lines import ClaimLines
 from andon.service.taskcluster.claims import CODE, give_back
@@ -32,6 +33,7 @@ class Shared:
         self.trust = trust
         self.lines = ClaimLines(service.engine, self.give_back)
         self.turns = Turns()
+        self.claimed = ClaimedRecords[tuple[str, int]]()  # by task and number of the run
         self.lifetimes = Lifetimes(service.engine)
         self.feed = service.feed
         self._began = time.monotonic()

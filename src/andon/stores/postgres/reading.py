@@ -8,7 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from andon.contract.isolation import each_alone
-from andon.contract.limits import MOST_SORTED, SCAN_BUDGET
+from andon.contract.limits import MAX_BATCH, MOST_SORTED, SCAN_BUDGET
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
 from andon.contract.query_filter import DUE, due_states, lists_asked, matches, states_asked
 from andon.lifecycle.constants import HISTORY_KEPT
@@ -155,9 +155,11 @@ class Reading:
         """A page of records, along the axis that fits the query best."""
         axis, last = await self._axis_of(query), _start(query)
         found: list[Task] = []
-        left = max(SCAN_BUDGET, query.limit)
+        left = most = max(SCAN_BUDGET, query.limit)
         while left > 0:
-            step = min(max(query.limit - len(found), 50) + 1, left)
+            # As many again as were looked at: where little is found, few statements do.
+            again = min(most - left, MAX_BATCH)
+            step = min(max(query.limit - len(found), 50, again) + 1, left)
             places = await self._walk(axis, query, last, step)
             records = await self.tasks_by_key([place[-1] for place in places])
             for place in places:

@@ -1,7 +1,6 @@
 """Reading records, pages, histories and counts."""
 
 import asyncio
-import heapq
 from collections.abc import Sequence
 from typing import Any
 
@@ -33,7 +32,7 @@ MOST_LOOKED = 500
 """Records that one call looks at for those that are like what is asked for, unless it may give
 more. Fewer than `SCAN_BUDGET`: each is read whole, by the one thread that serves everybody."""
 
-MOST_IDS = 20_000
+MOST_IDS = 10_000
 """Ids that one call looks at for those that begin so; then it says how far it has come."""
 
 _IDS_AT_ONCE = 4_000
@@ -178,8 +177,9 @@ async def _find(at: Partitions, query: Query, queues: Sequence[str]) -> Page:
     found: list[Task] = []
     looked = 0
     while True:
-        # As many again as were looked at: each look asks all lists, however little is found.
-        most = min(MAX_BATCH, max(query.limit - len(found), 20, looked))
+        # One more than are wanted, to know whether there are more; and as many again as were looked
+        # at, for each look asks all lists, however little is found.
+        most = min(MAX_BATCH, max(query.limit - len(found) + 1, 20, looked))
         places, upto = await walk.beyond(place, most)
         records = await read(at, [task_id for _, task_id in places]) if places else []
         for here, task in zip(places, records, strict=True):
@@ -205,6 +205,8 @@ class _Walk:
         self._newest = query.newest_first
         self._begin = query.id_prefix
         self._ids = 0
+        self._ahead: list[_Place] = []
+        self._upto: _Place | None = None
 
     def is_over(self, is_full: bool) -> bool:
         """Whether the page ends here. Who asks how ids begin is not kept waiting to be told whether
@@ -212,19 +214,18 @@ class _Walk:
         return self._begin is not None and (is_full or self._ids >= MOST_IDS)
 
     async def beyond(self, place: _Place | None, most: int) -> tuple[list[_Place], _Place | None]:
-        """Places that come next, and how far the lists were looked through for them; None is to
-        their end."""
-        if self._begin is not None:
-            begun, upto, looked = await _begun(
-                self._at, self._lists, self._begin, place, most, newest=self._newest
+        """At most so many places that come next, and how far the lists were looked through for
+        them; None is to their end. (Each is a record to read: what else was found is kept.)"""
+        if not self._ahead:
+            self._ahead, self._upto, looked = await _next_places(
+                self._at, self._lists, self._begin or "", place, most, newest=self._newest
             )
             self._ids += looked
-            return begun, upto
-        places = await _places(self._at, self._lists, place, most, newest=self._newest)
-        return places, places[-1] if places else None
+        some, self._ahead = self._ahead[:most], self._ahead[most:]
+        return some, some[-1] if self._ahead else self._upto
 
 
-async def _begun(
+async def _next_places(
     at: Partitions,
     lists: Sequence[str],
     begin: str,
@@ -233,18 +234,20 @@ async def _begun(
     *,
     newest: bool,
 ) -> tuple[list[_Place], _Place | None, int]:
-    """The next places of tasks whose ids begin so, all there are up to the second, and how many ids
-    were looked at. Whoever asks has the ids of the lists looked through, some at a time, by scripts
-    that keep nobody waiting; an index would cost every submit a write."""
+    """The next places of tasks whose ids begin so (in any way, if it is empty), all there are up to
+    the second, and how many ids were looked at. The lists are looked through some at a time, by
+    scripts that keep nobody waiting; an index of ids would cost every submit a write."""
     created, after = place if place is not None else (None, "")
+    # In any way: twice as many as are wanted, for some lie beyond what all lists have reached.
+    budget, most = (_IDS_AT_ONCE, most) if begin else (2 * most, 2 * most)
     found: set[_Place] = set()
     upto: _Place | None = None
     looked = 0
     for i in range(0, len(lists), LISTS_AT_ONCE):
         last = None if upto is None else upto[0]
         some = lists[i : i + LISTS_AT_ONCE]
-        asked = (newest, created, after, _IDS_AT_ONCE, begin, most, last, some)
-        for reply in await at.everywhere("begun", asked):
+        asked = (newest, created, after, budget, begin, most, last, some)
+        for reply in await at.everywhere("walk", asked):
             looked += int(reply[1])
             if reply[3]:
                 horizon = (int(reply[2]), reply[3].decode())
@@ -256,32 +259,6 @@ async def _begun(
 
 def _earlier(one: _Place, other: _Place, *, newest: bool) -> _Place:
     return max(one, other) if newest else min(one, other)
-
-
-async def _places(
-    at: Partitions,
-    lists: Sequence[str],
-    place: _Place | None,
-    most: int,
-    *,
-    newest: bool,
-) -> list[_Place]:
-    """The next places of all lists in all partitions, merged; short only at the end. Some lists at
-    a time, and of each no more than may be among the first."""
-    created, after = place if place is not None else (None, "")
-    first: list[_Place] = []
-    for i in range(0, len(lists), LISTS_AT_ONCE):
-        last = first[-1][0] if len(first) == most else None
-        asked = (newest, created, after, most, lists[i : i + LISTS_AT_ONCE], last)
-        replies = await at.everywhere("places", asked)
-        rows = [row for reply in replies for row in reply[1:]]
-        walks = [
-            [(int(row[j]), row[j + 1].decode()) for j in range(0, len(row), 2)] for row in rows
-        ]
-        # A list that was cut short bounds what is known to come next; the first `most` are known.
-        merged = heapq.merge(first, *walks, reverse=newest)
-        first = list(dict.fromkeys(merged))[:most]
-    return first
 
 
 async def _axis(at: Partitions, query: Query, queues: Sequence[str]) -> list[str]:

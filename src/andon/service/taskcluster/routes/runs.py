@@ -22,19 +22,21 @@ from andon.model.words import Reason, State
 from andon.service.protocol import cycle_of
 from andon.service.taskcluster.answers import status_of
 from andon.service.taskcluster.asked import Asked
-from andon.service.taskcluster.claim_lines import Claim
+from andon.service.taskcluster.claim_lines import Claim, Got
 from andon.service.taskcluster.claims import (
     claim_document,
     claim_of,
     credentials_of,
     handed_out,
+    lease_of,
     run_of,
 )
+from andon.service.taskcluster.document import kept_of
 from andon.service.taskcluster.errors import ApiError, conflict
 from andon.service.taskcluster.inputs import ClaimWork, Completed, Exceptional
 from andon.service.taskcluster.needs import every
 from andon.service.taskcluster.one_claim import unheard_of
-from andon.service.taskcluster.reading import find
+from andon.service.taskcluster.reading import Found, find
 from andon.service.taskcluster.table import route
 from andon.service.taskcluster.trust.taskcredentials import may_speak_for
 from andon.service.waiting import until_gone
@@ -61,22 +63,22 @@ async def claim_work(asked: Asked, data: ClaimWork) -> dict[str, Any]:
     engine.registry.note(queue, worker)
     if await engine.registry.is_quarantined(queue, worker):
         await shared.lines.claim_nothing(
-            gone=until_gone(asked.receive),
-            stopping=asked.service.stopping.wait(),
+            gone=lambda: until_gone(asked.receive),
+            stopping=asked.service.stopping.wait,
             wait=asked.settings.claim_wait,
         )
         return {"tasks": []}
     claim = claim_of(engine, queue, worker, data.tasks, asked.settings.claim_timeout)
     if asked.settings.one_claim_per_worker:
         return await _claim_one(asked, data, claim, worker)
-    tasks = await shared.lines.claim(
+    got = await shared.lines.claim(
         queue,
         claim,
-        gone=until_gone(asked.receive),
-        stopping=asked.service.stopping.wait(),
+        gone=lambda: until_gone(asked.receive),
+        stopping=asked.service.stopping.wait,
         wait=asked.settings.claim_wait,
     )
-    return await _answer_claim(asked, data, tasks)
+    return await _answer_claim(asked, data, got)
 
 
 async def _claim_one(asked: Asked, data: ClaimWork, claim: Claim, worker: str) -> dict[str, Any]:
@@ -94,21 +96,22 @@ async def _claim_one(asked: Asked, data: ClaimWork, claim: Claim, worker: str) -
                     future.cancel()
 
         tasks = await unheard_of(engine, queue, worker, data.tasks, asked.settings.claim_timeout)
+        got = Got(tasks, has_waited=True)  # for its turn, at least
         if not tasks:
             # That the worker has gone ends the wait, but not the claim under way: what it brings is
             # given back below, before the worker's next claim looks for it.
-            tasks = await shared.lines.claim(
+            got = await shared.lines.claim(
                 queue,
                 claim,
-                gone=_never(),
-                stopping=ends(),
+                gone=_never,
+                stopping=ends,
                 wait=asked.settings.claim_wait,
             )
-            if tasks:
+            if got.tasks:
                 await _note_now(engine)
         if superseded.is_set():
             return {"tasks": []}
-        return await _answer_claim(asked, data, tasks)
+        return await _answer_claim(asked, data, got)
 
 
 async def _never() -> None:
@@ -123,13 +126,16 @@ async def _note_now(engine: "LocalEngine") -> None:
         log.warning("Claims of workers could not be noted; the next ones are: %s", error)
 
 
-async def _answer_claim(asked: Asked, data: ClaimWork, tasks: list[Task]) -> dict[str, Any]:
-    """Hand out what was claimed, if whoever asked may have it and is there still."""
+async def _answer_claim(asked: Asked, data: ClaimWork, got: Got) -> dict[str, Any]:
+    """Hand out what was claimed, if whoever asked is there still and, after a wait, may have it
+    still."""
+    tasks = got.tasks
     if not tasks:
         return {"tasks": []}
     shared = asked.shared
     try:
-        await asked.still_allowed(workerGroup=data.worker_group, workerId=data.worker_id)
+        if got.has_waited:
+            await asked.still_allowed(workerGroup=data.worker_group, workerId=data.worker_id)
         claims = await handed_out(asked.engine, shared.trust, tasks)
     except BaseException:
         await shared.give_back(tasks)
@@ -138,6 +144,8 @@ async def _answer_claim(asked: Asked, data: ClaimWork, tasks: list[Task]) -> dic
     if cycle is not None and cycle.disconnected:
         await shared.give_back(tasks)
         return {"tasks": []}
+    for task in tasks:
+        shared.claimed.keep((task.id, task.status.runs[-1].number), task)
     return {"tasks": claims}
 
 
@@ -169,6 +177,7 @@ async def reclaim_task(asked: Asked, _: None) -> dict[str, Any]:
     engine.registry.note(task.definition.queue, run.worker)
     task, _kept = await find(engine, asked.task_id)
     _check_held(task, run_of(task, number))
+    asked.shared.claimed.keep((task.id, number), task)
     credentials = await credentials_of(asked.shared.trust, task)
     return claim_document(task, credentials, with_task=False)
 
@@ -250,7 +259,7 @@ async def _report(asked: Asked, command: Command) -> dict[str, Any]:
     """Resolve a run. What was reported of it before is answered as it was then; anything else is
     refused (docs/rulings.md, R33)."""
     engine, number = asked.engine, int(asked.params["runId"])
-    task, _kept = await find(engine, asked.task_id)
+    task, kept = await _to_report(asked, number)
     run = run_of(task, number)
     if run.claimed_at is None:
         raise conflict(f"Run {number} of task {task.id} was never claimed.")
@@ -258,12 +267,31 @@ async def _report(asked: Asked, command: Command) -> dict[str, Any]:
         raise _resolved(task, run)
     _require(asked, run)
     try:
-        await engine.report_run(task.id, run.id, task, command, Mark())
+        resolved = await engine.report_run(task.id, run.id, task, command, Mark())
     except LeaseLost:
         task, _kept = await find(engine, asked.task_id)
         raise _resolved(task, run_of(task, number)) from None
-    found = await find(engine, asked.task_id)
-    return {"status": status_of(*found)}
+    if resolved.task is None:
+        resolved_task, kept = await find(engine, asked.task_id)
+    else:
+        resolved_task = resolved.task
+    return {"status": status_of(resolved_task, kept)}
+
+
+async def _to_report(asked: Asked, number: int) -> Found:
+    """The task of a run that is reported: as it was claimed here, if it is reported with the
+    credentials of that very claim; else as it stands. A reclaim, which another process may have
+    answered, brings others.
+
+    Raises `ApiError` (404).
+    """
+    task = asked.shared.claimed.take((asked.task_id, number))
+    by = asked.caller.run
+    if task is not None and by is not None and by.until == lease_of(task) // 1000:
+        kept = kept_of(task)
+        if kept is not None:
+            return Found(task, kept)
+    return await find(asked.engine, asked.task_id)
 
 
 def _resolved(task: Task, run: Run) -> ApiError:

@@ -109,7 +109,7 @@ class Authentication:
             header,
             signer.key,
             self._signed(request, headers, request.resource),
-            self._store.now() / 1000,
+            signer.now / 1000,
             content_type=headers.content_type,
             body=request.body,
         )
@@ -141,7 +141,7 @@ class Authentication:
         bewit = hawk.parse_bewit(text)
         signer = await self._signer(bewit.id, bewit.ext)
         signed = replace(self._signed(request, headers, resource), method=hawk.READING[0])
-        hawk.check_bewit(bewit, signer.key, signed, self._store.now() / 1000)
+        hawk.check_bewit(bewit, signer.key, signed, signer.now / 1000)
         return await self._admitted(signer, request)
 
     def _signed(self, request: Incoming, headers: "_Headers", resource: str) -> hawk.Request:
@@ -163,8 +163,9 @@ class Authentication:
         said = _ext(ext)
         if said.certificate is None:
             known = await self._knowing(client_id)
-            key = known.key(client_id, self._store.now())
-            return _Signer(key, known, known.callers[client_id], said.authorized)
+            now = self._store.now()
+            key = known.key(client_id, now)
+            return _Signer(key, known, known.callers[client_id], said.authorized, now)
         certificate = certificates.read(said.certificate)
         issuer = certificate.issuer or client_id
         known = await self._knowing(None if issuer.startswith(TASKS_ISSUER) else issuer)
@@ -180,7 +181,7 @@ class Authentication:
             run=taskcredentials.run_named(client_id) if is_tasks else None,
         )
         derived = certificates.derived_key(key, certificate.seed)
-        return _Signer(derived, known, caller, said.authorized)
+        return _Signer(derived, known, caller, said.authorized, now)
 
     async def _issuer(self, known: "_Known", issuer: str) -> tuple[str, Caller]:
         """The key of whoever issued a certificate, and what they may."""
@@ -234,6 +235,8 @@ class _Signer(msgspec.Struct, frozen=True):
     known: "_Known"
     caller: Caller
     authorized: tuple[str, ...] | None
+    now: int
+    """When it was asked for, ms UTC: everything about the request is held against one time."""
 
 
 class _Known:

@@ -8,6 +8,7 @@ says task, run, worker and the end of the claim.
 import hmac
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 from andon.model.task import Task
 from andon.model.words import State
@@ -55,9 +56,15 @@ def issuer_key(keys: Keys, issuer: str) -> str | None:
     """The key that an issuer of task credentials signs with; None if that key was turned away."""
     for key in keys.keys:
         if issuer == f"{TASKS_ISSUER}{key.id}":
-            stated = f"taskcluster\n{keys.namespace}\n{issuer}".encode()
-            return text_of(hmac.digest(key.secret, stated, "sha256"))
+            return _issuer_key(key.secret, keys.namespace, issuer)
     return None
+
+
+@lru_cache(maxsize=16)
+def _issuer_key(secret: bytes, namespace: str, issuer: str) -> str:
+    """Remembered, since every claim and every report asks for it; it is what its arguments say."""
+    stated = f"taskcluster\n{namespace}\n{issuer}".encode()
+    return text_of(hmac.digest(secret, stated, "sha256"))
 
 
 def own_scopes(task_id: str, run_id: int) -> tuple[str, str, str]:
