@@ -49,6 +49,32 @@ async def test_a_page_is_no_longer_than_its_limit(kit: Kit) -> None:
     assert page.cursor
 
 
+async def test_a_bare_page_has_what_tasks_are_listed_by_and_wait_for(kit: Kit) -> None:
+    parent = await kit.active(group="g", tags=("t",), args=b"x" * 100)
+    await kit.submit(group="g", dependencies=(parent.id,))
+    whole = await kit.store.find(Query(group="g"))
+    bare = await kit.store.find(Query(group="g", bare=True))
+    assert bare.cursor == whole.cursor
+    assert [_listed_by(task) for task in bare.tasks] == [_listed_by(task) for task in whole.tasks]
+
+
+def _listed_by(task: Task) -> tuple[Any, ...]:
+    d, status = task.definition, task.status
+    of_definition = (
+        d.id,
+        d.name,
+        d.version,
+        d.queue,
+        d.group,
+        d.key,
+        d.tags,
+        d.dependencies,
+        d.needs,
+    )
+    times = status.created_at, status.submitted_at, status.finished_at
+    return *of_definition, status.state, status.reason, status.added, times
+
+
 async def test_there_is_no_cursor_after_the_last(kit: Kit) -> None:
     await kit.submit_many(3)
     page = await kit.store.find(Query(limit=10))

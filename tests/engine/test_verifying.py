@@ -103,3 +103,40 @@ async def test_a_parent_that_fails_costs_about_what_one_that_completes_costs(
         calls[follows] = faulty.calls.total() - before
         assert {task.state for task in await shop.engine.get(ids) if task} == {follows}
     assert calls[State.UNREACHABLE] <= 2 * calls[State.PENDING]
+
+
+async def test_those_that_ask_wait_while_ends_are_told(shop: Shop, faulty: Faulty) -> None:
+    await blocked(shop, 10)
+    (parent,) = await shop.claim()
+    gate = faulty.gates["settle"] = asyncio.Event()
+    await shop.engine.report(parent, Complete())
+    async with asyncio.timeout(PATIENCE_S):
+        while not faulty.calls["settle"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+    faulty.calls.clear()
+    firing = asyncio.ensure_future(shop.later(3))
+    async with asyncio.timeout(PATIENCE_S):
+        while faulty.calls["take_due"] < 1:  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+    for _ in range(100):
+        await asyncio.sleep(0)
+    assert faulty.calls["link"] == 0, "this process is about to tell them"
+    gate.set()
+    await firing
+    assert faulty.calls["settle"] == 0, "nobody was told twice"
+
+
+async def test_those_that_ask_wait_for_ends_no_longer_than_is_good_for_them(
+    shop: Shop, faulty: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verifying, "_PATIENCE_S", 0.01)
+    await blocked(shop, 10)
+    (parent,) = await shop.claim()
+    gate = faulty.gates["settle"] = asyncio.Event()
+    await shop.engine.report(parent, Complete())
+    firing = asyncio.ensure_future(shop.later(3))
+    async with asyncio.timeout(PATIENCE_S):
+        while faulty.calls["link"] < 2:  # noqa: ASYNC110 - the first was that of the submit
+            await asyncio.sleep(0.005)
+    gate.set()
+    await firing

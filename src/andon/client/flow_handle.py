@@ -71,7 +71,7 @@ class FlowHandle:
             progress = await handle.progress()
             print(f"{progress.percent} %: {progress.ended} of {progress.total}", progress.states)
         """
-        return (await read_flow(await self.app.engine(), self.id)).progress
+        return (await read_flow(await self.app.engine(), self.id, bare=True)).progress
 
     async def tree(self) -> list[FlowNode]:
         """What it consists of: a node for all tasks that are alike, each after those it waits
@@ -97,7 +97,7 @@ class FlowHandle:
             handle = await flow.submit()
             assert await handle.result(timeout=60) == "order 7 paid reminded"
         """
-        flow = await read_flow(await self.app.engine(), self.id)
+        flow = await read_flow(await self.app.engine(), self.id, bare=True)
         waited_for = {p for member in flow.members.values() for p in member.dependencies}
         lasts = [member for member in flow.members.values() if member.id not in waited_for]
         async with asyncio.timeout(timeout):
@@ -121,7 +121,7 @@ class FlowHandle:
         """
         engine = await self.app.engine()
         if tasks is None:
-            ids: Sequence[str] = list((await read_flow(engine, self.id)).members)
+            ids: Sequence[str] = list((await read_flow(engine, self.id, bare=True)).members)
         else:
             ids = [task if isinstance(task, str) else task.id for task in tasks]
         ended: asyncio.Queue[Task | Exception] = asyncio.Queue()
@@ -161,7 +161,7 @@ class FlowHandle:
             assert (await handle.cancel()).changed == 2
         """
         engine = await self.app.engine()
-        return await cancel_flow(engine, await read_flow(engine, self.id), force=force)
+        return await cancel_flow(engine, await read_flow(engine, self.id, bare=True), force=force)
 
     async def rerun(self, *, failed_only: bool = True) -> Tally:
         """Run again what did not complete, and all that follows it; without `failed_only` all that

@@ -33,6 +33,10 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     or not."""
     limit: int = 100  #: tasks on one page, at most
     cursor: str = ""  #: where the page before ended
+    bare: bool = False
+    """Only what a record is listed by is asked for, and what it waits for. A store that has these
+    at hand leaves out arguments, headers, result, progress, events, errors and all runs but the
+    last."""
 
 
 class Page(msgspec.Struct, frozen=True):

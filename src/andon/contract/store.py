@@ -197,7 +197,9 @@ class Store(Protocol):
     async def dependents_of_each(
         self, parents: Sequence[tuple[str, str]], limit: int
     ) -> list[list[Edge]]:
-        """What `dependents` says of each (parent, after), up to `limit` of each, in one call."""
+        """What `dependents` says of each (parent, after), up to `limit` of each, in one call: for
+        who tells ends. Edges recorded since such an end may be missing; who records them is
+        answered that end."""
         ...
 
     async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:

@@ -142,9 +142,13 @@ class Dependencies:
         """Finish the fan-outs that somebody else's crash cut short."""
         self._ends.resume(ends)
 
+    async def told(self) -> None:
+        """Wait until no end is left that this process is to tell."""
+        await self._ends.drain()
+
     async def drain(self) -> None:
         """Wait until every end noted so far has been told."""
-        await self._ends.drain()
+        await self.told()
         await self._letting_go.drain()
 
     async def _let_go_of_some(self) -> None:

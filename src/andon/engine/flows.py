@@ -44,6 +44,10 @@ class Reads(Protocol):
         """A page of tasks."""
         ...
 
+    async def get(self, ids: Sequence[str]) -> list[Task | None]:
+        """Whole records, in the order asked for."""
+        ...
+
 
 class Acts(Reads, Protocol):
     """The part of an `Engine` that also acts on its members."""
@@ -133,23 +137,27 @@ class Flow(msgspec.Struct, kw_only=True):
         return True
 
 
-async def read_flow(engine: Reads, flow_id: str) -> Flow:
-    """The flow as it stands. Raises `FlowNotFound`."""
+async def read_flow(engine: Reads, flow_id: str, *, bare: bool = False) -> Flow:
+    """The flow as it stands; `bare`: perhaps without errors and progress of its members, which is
+    less to read. Raises `FlowNotFound`."""
     flow = Flow(id=flow_id, about=None, members={}, is_whole=True)
-    async for task in members_of(engine, flow_id):
+    async for task in members_of(engine, flow_id, bare=bare):
         if len(flow.members) == MOST_MEMBERS:
             flow.is_whole = False
             break
         flow.members[task.id] = FlowMember.of(task)
         flow.about = flow.about or about_of(task)
+        if flow.about is None and bare and FLOW_TAG in task.definition.tags:
+            [whole] = await engine.get([task.id])
+            flow.about = None if whole is None else about_of(whole)
     if not flow.members:
         raise FlowNotFound(flow_id)
     return flow
 
 
-async def members_of(engine: Reads, flow_id: str) -> AsyncIterator[Task]:
+async def members_of(engine: Reads, flow_id: str, *, bare: bool = False) -> AsyncIterator[Task]:
     """The records of a group, in the order in which they were created."""
-    query = Query(group=flow_id, limit=_PAGE)
+    query = Query(group=flow_id, limit=_PAGE, bare=bare)
     while True:
         page = await engine.find(query)
         for task in page.tasks:

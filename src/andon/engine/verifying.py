@@ -2,12 +2,14 @@
 
 Asking is what finishes a fan-out that a crash cut short. It is never urgent, and there may be very
 many that ask at once; so they wait here in a line of their own, of bounded length, and no timer
-waits for them.
+waits for them. As long as this process tells ends they go on waiting, up to a bound: mostly it is
+just about to tell them what they would ask for.
 """
 
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from random import Random
 
 from andon.contract.limits import MAX_BATCH
@@ -25,6 +27,10 @@ MOST_WAITING = 2_000
 
 _LATER_MS = 10_000
 """After how long, at the least, those come again that found the line full."""
+
+_PATIENCE_S = 5.0
+"""How long a line waits for the ends that are being told: less than its timers are held back, so
+that nobody else takes them meanwhile."""
 
 
 class Verifying:
@@ -64,8 +70,13 @@ class Verifying:
             await asyncio.gather(self._working, return_exceptions=True)
 
     async def _work(self) -> None:
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
         try:
             while self._line:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout_at(begun + _PATIENCE_S):
+                        await self._dependencies.told()
                 batch = list(self._line.values())[:MAX_BATCH]
                 await self._verify(batch)
                 for task in batch:

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 import pytest
 from conformance.kit import Kit
 
-from andon.contract.edges import Link, Settlement
+from andon.contract.edges import Edge, Link, Settlement
+from andon.contract.limits import in_batches
 from andon.contract.store import Store
 from andon.lifecycle.commands import Complete, Unblock
 from andon.model.task import Task
 from andon.model.words import State
+from andon.stores.kit.codec import encode
 from andon.stores.nats import NatsStore
+from andon.stores.nats.ended_tasks import EndedTasks
+from andon.stores.nats.known_edges import KnownEdge, KnownEdges
 from stores.nats.counting import Traffic
 
 
@@ -203,3 +207,147 @@ async def test_fan_outs_that_were_cut_short_are_looked_through_together(
     found = await kit.store.take_unsettled(100)
     assert sorted(found) == sorted((task.id, State.COMPLETED) for task in active[30:])
     assert traffic.taken()[2] <= 6
+
+
+async def family(
+    kit: Kit, count: int, *, loads: bool = False, needs: int | None = None
+) -> tuple[Task, list[Task]]:
+    """An active parent and so many children that are linked."""
+    parent = await kit.active()
+    dependencies = (parent.id, "gone") if needs else (parent.id,)
+    children = await kit.submit_many(
+        count, dependencies=dependencies, needs=needs, policy={"on_missing_parent": "unreachable"}
+    )
+    await kit.store.link([Link(child.id, (parent.id,), loads) for child in children])
+    return parent, children
+
+
+async def test_who_tells_an_end_reads_each_edge_once(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent, children = await family(kit, 60)
+    await kit.moved(parent, Complete())
+    traffic = Traffic(monkeypatch)
+    [edges] = await kit.store.dependents_of_each([(parent.id, "")], 200)
+    assert (len(edges), traffic.taken()[1]) == (60, 60)
+    told = [Settlement(child.id, parent.id, False) for child in children]
+    assert await kit.store.settle(told) == [-1] * 60
+    written, read, requests = traffic.taken()
+    assert (written, read, requests) == (60, 0, 1), "no edge, no child, no parent"
+    await kit.store.let_go([(parent.id, child.id) for child in children])
+    assert traffic.taken()[:2] == (0, 0), "they were told just now"
+
+
+async def test_an_edge_that_another_process_has_written_meanwhile_is_read_anew(kit: Kit) -> None:
+    parent, children = await family(kit, 3, loads=True)
+    await kit.moved(parent, Complete())
+    await kit.store.dependents_of_each([(parent.id, "")], 200)
+    other = await kit.again()
+    await other.let_go([(parent.id, children[0].id)])
+    await other.unlink([(parent.id, children[1].id)])
+    told = [Settlement(child.id, parent.id, True) for child in children]
+    assert await kit.store.settle(told) == [0, 0, 0]
+    edges = {e.child: (e.loads, e.settled) for e in await other.dependents(parent.id)}
+    assert edges == {children[0].id: (False, True), children[2].id: (True, True)}
+
+
+async def test_who_has_written_an_end_knows_whom_to_tell(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, parents = await joined(kit, 100)
+    active = await kit.claim(100)
+    await kit.store.commit([kit.change(task, Complete()) for task in active])
+    traffic = Traffic(monkeypatch)
+    asked = [(parent.id, "") for parent in parents]
+    pages = await kit.store.dependents_of_each(asked, 20)
+    assert [len(page) for page in pages] == [1] * 100
+    assert traffic.taken()[2] == 0
+    assert await kit.store.dependents_of_each(asked, 20) == pages
+    assert traffic.taken()[1] == 100, "known once only"
+
+
+async def test_an_edge_that_was_added_to_an_end_is_seen(kit: Kit) -> None:
+    child, (parent,) = await joined(kit, 1)
+    (active,) = await kit.claim()
+    await kit.moved(active, Complete())
+    late = await kit.submit(dependencies=(parent.id,))
+    [end] = await kit.store.link([Link(late.id, (parent.id,))])
+    assert end.state is State.COMPLETED
+    [page] = await kit.store.dependents_of_each([(parent.id, "")], 20)
+    assert {edge.child for edge in page} == {child.id, late.id}
+
+
+async def test_a_failure_told_to_a_child_that_can_do_without_it_is_counted(kit: Kit) -> None:
+    parent, (child,) = await family(kit, 1, needs=1)
+    await kit.store.dependents_of_each([(parent.id, "")], 20)
+    assert await kit.store.settle([Settlement(child.id, parent.id, False)]) == [0]
+    assert await counted(kit.store, child) == 1
+
+
+async def test_an_edge_of_an_older_release_is_told_by_the_childs_record(kit: Kit) -> None:
+    parent, (needy, other) = await family(kit, 2)
+    assert isinstance(kit.store, NatsStore)
+    [records] = kit.store._open.records  # pyright: ignore[reportPrivateUsage]
+    old = encode((False, False, False))  # it says less
+    subject = records.subjects.of("e", parent.id, needy.id)
+    await records.js.write(records.subjects.stream, [(subject, old, None)])
+    told = [Settlement(child.id, parent.id, False) for child in (needy, other)]
+    assert await (await kit.again()).settle(told) == [-1, -1]
+    assert all(edge.settled for edge in await kit.store.dependents(parent.id))
+
+
+async def test_many_told_to_one_that_waits_no_longer_read_it_once(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child, parents = await joined(kit, 60)
+    await kit.moved(child, Unblock())
+    assert await settle(kit.store, child, parents[:1]) == [0]
+    await kit.store.dependents_of_each([(parent.id, "") for parent in parents[1:]], 20)
+    traffic = Traffic(monkeypatch)
+    assert await settle(kit.store, child, parents[1:]) == [0] * 59
+    assert traffic.taken()[1] == 0 + 59, "whether the parents were to be deleted"
+    await kit.store.link([Link(child.id, ())])
+    traffic.taken()
+    await settle(kit.store, child, parents[1:2])
+    assert traffic.taken()[1] >= 1, "it may wait again"
+
+
+async def test_what_was_counted_of_a_join_of_many_is_not_read_to_be_taken_away(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join, parents = await joined(kit, 150)
+    assert (await settle(kit.store, join, parents))[-1] == 0
+    traffic = Traffic(monkeypatch)
+    await kit.store.commit([kit.change(join, Unblock())])
+    assert isinstance(kit.store, NatsStore)
+    await kit.store._open.finish_background()  # pyright: ignore[reportPrivateUsage]
+    assert traffic.taken()[1] <= 1
+    assert await counted(kit.store, join) == 0
+
+
+async def test_a_fan_out_of_thousands_that_was_cut_short_is_found_by_its_first_edges(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent, children = await family(kit, 1_100)
+    await kit.moved(parent, Complete())
+    await kit.store.settle([Settlement(c.id, parent.id, True) for c in children[:200]])
+    traffic = Traffic(monkeypatch)
+    assert await kit.store.take_unsettled(100) == [(parent.id, State.COMPLETED)]
+    assert traffic.taken()[1] <= 200
+    for some in in_batches(children[200:], 200):
+        await kit.store.settle([Settlement(c.id, parent.id, True) for c in some])
+    assert await kit.store.take_unsettled(100) == []
+
+
+async def test_what_is_known_of_ends_and_edges_is_bounded() -> None:
+    ended, known = EndedTasks(), KnownEdges()
+    for number in range(12_000):
+        edge = KnownEdge(Edge("p", str(number), False, False, False), number)
+        known.note(edge)
+        ended.note(str(number), None, [edge])
+    assert known.get(("p", "0")) is None
+    assert known.get(("p", "11999")) is not None
+    assert ended.may_be_over("0", 1)
+    assert not ended.may_be_over("11999", 1)
+    assert len(ended.take_edges("11999", 20)) == 1
+    assert len(ended.take_edges("11999", 20)) == 0

@@ -169,11 +169,11 @@ async def test_an_active_record_that_moves_while_the_index_is_read_is_counted(
     where = "andon.stores.nats.index.changes_since"
 
     async def while_it_moves(
-        records: RecordCache, subject: str, start: int, limit: int
+        records: RecordCache, subject: str, start: int, limit: int, *, stored: int | None
     ) -> list[Reply]:
         monkeypatch.setattr(where, changes_since)
         await kit.submit_many(2, queue="q")
-        page = await changes_since(records, subject, start, limit)
+        page = await changes_since(records, subject, start, limit, stored=stored)
         await kit.moved(active, RequestCancel())
         return [msg for msg in page if f".{active.id}." not in subject_of(msg)]
 

@@ -6,14 +6,16 @@ from typing import Any
 import pytest
 from conformance.kit import Kit
 
+from andon.contract.queries import Query
 from andon.lifecycle.commands import Complete, Release
-from andon.stores.nats import NatsStore, subqueues
+from andon.stores.nats import NatsStore, changes, subqueues
 from andon.stores.nats.changes import changes_since, read_dense
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.jetstream import JetStream, seq_of, subject_of
 from andon.stores.nats.nats_client import Reply
 from andon.stores.nats.record_cache import RecordCache
 from andon.stores.nats.subjects import Subjects, SubqueueName, level_of
+from stores.nats.counting import Traffic
 
 _NOT_FOUND = Reply(b"", b"NATS/1.0 404 Message Not Found\r\n\r\n")
 
@@ -104,6 +106,7 @@ async def test_an_index_that_is_followed_asks_for_no_page_of_all_records(
     await some_history(kit)
     await kit.stats()
     asked = Asked(context_of(kit.store).js, monkeypatch)
+    monkeypatch.setattr(changes, "_STORED_TO_ONE", 0.01)  # as if a great deal were stored
     await kit.submit_many(30)
     claimed = await kit.claim(30)
     for task in claimed:
@@ -111,6 +114,29 @@ async def test_an_index_that_is_followed_asks_for_no_page_of_all_records(
     before = (await kit.stats()).counts
     assert sum(before.values()) == 75
     assert [subject for subject, _ in asked.pages if subject.endswith(".t.>")] == []
+
+
+async def test_an_index_of_little_is_followed_by_pages(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await some_history(kit)
+    await kit.stats()
+    traffic = Traffic(monkeypatch)
+    await kit.submit_many(100)
+    traffic.taken()
+    assert (await kit.stats()).counts["pending"] == 120
+    _, read, requests = traffic.taken()
+    assert (read, requests <= 6) == (100, True)
+
+
+async def test_a_bare_list_reads_no_record_again(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
+    tasks = await kit.submit_many(100, group="g")
+    whole = await kit.store.find(Query(group="g", limit=200))
+    traffic = Traffic(monkeypatch)
+    bare = await kit.store.find(Query(group="g", limit=200, bare=True))
+    assert [task.id for task in bare.tasks] == [task.id for task in whole.tasks]
+    assert len(bare.tasks) == len(tasks)
+    assert traffic.taken()[1] == 0
 
 
 async def test_a_line_nobody_joined_for_long_is_read_from_its_beginning_and_loses_nothing(

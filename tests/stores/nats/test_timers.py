@@ -6,13 +6,17 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
+from conformance.kit import Kit
 
 from andon.contract.outcomes import Due
 from andon.lifecycle.admission import admit
-from andon.model.task import Definition
+from andon.lifecycle.commands import Unblock
+from andon.model.task import Definition, Task
 from andon.stores.nats import NatsStore
 from andon.stores.nats.jetstream import UNSURE, Write
+from andon.stores.nats.nats_client import Reply
 from andon.stores.nats.timers import decode_timer, schedule
+from stores.nats.counting import Traffic
 
 COUNT = 400
 PATIENCE_S = 60.0
@@ -236,3 +240,53 @@ async def test_a_hold_stands_when_nobody_knows_who_took_the_entry(
     monkeypatch.setattr(js, "write", write)
     due = await first_due(store, 1_000)
     assert [task.id for task in due.tasks] == ["t"]
+
+
+async def test_timers_set_anew_read_no_record_and_go_with_the_last_that_moves(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await kit.submit_many(20, dependencies=("absent",), policy={"on_missing_parent": "unreachable"})
+    taken: list[Task] = []
+
+    async def all_taken() -> bool:
+        taken.extend((await kit.store.take_due(0, 200, 600_000)).tasks)
+        return len(taken) == 20
+
+    await kit.until(all_taken)
+    traffic = Traffic(monkeypatch)
+    later = kit.store.now() + 60_000
+    await kit.store.rearm([(task.id, later) for task in taken])
+    assert traffic.taken()[1] == 0
+    assert isinstance(kit.store, NatsStore)
+    assert [len(ids) for ids in await _standing(kit.store, "s")] == [20, 20], "and the hold"
+    await kit.store.commit([kit.change(task, Unblock()) for task in taken])
+    for _ in range(3):  # what is spent goes with a later write, or with a look
+        await kit.store.take_due(0, 200, 600_000)
+    assert [len(ids) for ids in await _standing(kit.store, "s")] == [20], "the hold"
+
+
+async def test_of_due_entries_that_name_many_no_more_are_read_than_are_wanted(
+    store: NatsStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    soon = store.now() + 300
+    for batch in range(20):
+        ids = [f"t{batch}-{number}" for number in range(20)]
+        new = [admit(Definition(id=i, name="job", run_at=soon), soon - 300, i) for i in ids]
+        await store.create(new)
+    assert store._context is not None
+    timers = store._context.timers[0]
+    async with asyncio.timeout(PATIENCE_S):
+        while len(await timers.fired(1, 64, store.now())) < 20:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    read: list[int] = []
+    fired = timers.fired
+
+    async def counted(seq: int, most: int, now: int) -> list[Reply]:
+        found = await fired(seq, most, now)
+        read.append(len(found))
+        return found
+
+    monkeypatch.setattr(timers, "fired", counted)
+    for _ in range(3):
+        assert len((await store.take_due(0, 40, 600_000)).tasks) == 40
+    assert read[1:] == [2, 2], "two name forty"

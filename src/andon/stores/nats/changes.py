@@ -2,7 +2,7 @@
 
 A page of messages carries the number of those that follow, and to count them the server visits
 every stored subject. So where little was written since, the messages are asked for one by one,
-which costs the server no more than what it finds.
+which costs the server no more than what it finds. How much is little goes by what is stored.
 """
 
 from collections.abc import Sequence
@@ -12,21 +12,29 @@ from andon.stores.nats.nats_client import Reply
 from andon.stores.nats.record_cache import RecordCache
 
 _FEW = 1_000
-"""Sequences that are asked about one by one; beyond that a page costs less."""
+"""Sequences that are asked about one by one where a great deal is stored, or nobody knows how much;
+beyond that a page costs less."""
+
+_STORED_TO_ONE = 1_000
+"""To count so many stored subjects costs the server about as much as to answer for one message."""
 
 _STRIDE = 16
 """One in so many is asked about first. An answer tells of all sequences up to where it stands, so
 that those whose messages have been written over need not be asked about."""
 
 
-async def changes_since(records: RecordCache, subject: str, start: int, limit: int) -> list[Reply]:
+async def changes_since(
+    records: RecordCache, subject: str, start: int, limit: int, *, stored: int | None = None
+) -> list[Reply]:
     """Messages from a sequence on, in order; not more than `limit` of them. None may also mean
-    that the server is going away, or that a replica lags."""
+    that the server is going away, or that a replica lags. `stored`: about how many subjects a page
+    would count, if that is known."""
     await records.last([])
     end = records.upto
     if end < start:
         return []
-    if end - start >= _FEW or limit * _STRIDE < end - start:
+    few = _FEW if stored is None else min(max(stored // _STORED_TO_ONE, _STRIDE), _FEW)
+    if end - start >= few or limit * _STRIDE < end - start:
         page, _ = await records.page(subject, start, limit)
         return page
     look = _Search(records, subject, start, end)

@@ -30,6 +30,7 @@ from andon.stores.nats.record_codec import RecordBody, StoredRecord, moves_of
 from andon.stores.nats.subjects import is_token
 
 if TYPE_CHECKING:
+    from andon.stores.nats.known_edges import KnownEdge
     from andon.stores.nats.timers import Wanted
 
 _APPLIED = Changed(ChangeKind.APPLIED)
@@ -87,8 +88,8 @@ class _Commit:
         self._changes = changes
         self._outcomes = outcomes
         self._topics: list[str] = []
-        self._linked: set[str] = set()
-        """Those of the tasks that have dependents."""
+        self._linked: dict[str, list[KnownEdge]] = {}
+        """The edges of those of the tasks that have dependents."""
         self._held: set[str] = set()
         """Those of them that are not to be deleted yet."""
         self._freed: dict[str, int] = {}
@@ -159,7 +160,7 @@ class _Commit:
     async def _told(self, task: Task, stored: StoredRecord) -> Changed:
         """Applied, and whether there are dependents to tell."""
         if stored.body.linked and is_over(task.state):
-            linked = await self._context.edges.with_edges([task.id])
+            linked = await self._context.edges.of_some([task.id])
             return Changed(ChangeKind.APPLIED, has_dependents=bool(linked))
         return _APPLIED
 
@@ -220,7 +221,7 @@ class _Commit:
             if change.discard is not None or (change.after is None and not change.force)
         ]
         edges = self._context.edges
-        self._linked = await edges.with_edges(ending) if ending else set()
+        self._linked = await edges.of_some(ending) if ending else {}
         self._held = await edges.held(leaving) if leaving else set()
 
     async def _clean_up(self) -> None:
@@ -357,9 +358,11 @@ class _Commit:
         self._records.notes.note_moves(seq, before.definition.queue, (change.event, *discard))
         self._timers.held.pop(task_id, None)
         self._timers.shared.written(task_id, plan.stored.body.revision, plan.purged)
-        self._outcomes[position] = (
-            Changed(ChangeKind.APPLIED, has_dependents=True) if plan.edges else _APPLIED
-        )
+        main, gone = plan.effects[0], bool(plan.body.deleted)
+        self._outcomes[position] = _APPLIED
+        if plan.edges:
+            self._outcomes[position] = Changed(ChangeKind.APPLIED, has_dependents=True)
+            context.edges.ended.note(task_id, main.timer, self._linked[task_id])
         if plan.body.state == State.ACTIVE and not plan.body.deleted:
             self._records.remember(StoredRecord(plan.body, plan.subject, seq, seq))
         else:
@@ -369,7 +372,6 @@ class _Commit:
             timer = self._records.timer_of(plan.stored)
             if timer:
                 context.in_background(self._records.purge(timer))
-        main, gone = plan.effects[0], bool(plan.body.deleted)
         if main.dead_letter_out:
             mark = self._records.subjects.dead(task_id, before.status.revision)
             context.in_background(self._records.purge(mark))

@@ -12,6 +12,8 @@ is remembered, and two looks hold it against the store:
 """
 
 import asyncio
+import time
+from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 
 from andon.contract.edges import Settlement
@@ -32,6 +34,11 @@ _MANY = 20
 
 _MOST_NAMES = 30_000
 """Dependencies of all that is remembered together; of joins forgotten it is read again."""
+
+_MOST_OVER = 1_000
+_OVER_S = 2.0
+"""How many children are known to wait no longer, and how long each. Should another process let one
+wait anew meanwhile: whoever is answered that a child is free, or can never run, looks at it."""
 
 _PAGE = 1_000
 
@@ -65,6 +72,11 @@ class Counted:
     def size(self) -> int:
         """How many dependencies the child has."""
         return len(self._names)
+
+    @property
+    def counted(self) -> int:
+        """How many of them are counted, as far as it is known."""
+        return len(self.satisfied) + len(self.failing)
 
     @property
     def is_of_many(self) -> bool:
@@ -113,6 +125,7 @@ class Counts:
         self._records = records
         self._known: dict[str, Counted] = {}
         self._names = 0
+        self._over: OrderedDict[str, float] = OrderedDict()
         self.turn = asyncio.Lock()
         """Held by who counts for a child of which something is remembered."""
 
@@ -137,6 +150,24 @@ class Counts:
         known = self._known.pop(child, None)
         if known is not None:
             self._names -= known.size
+
+    def note_over(self, children: Iterable[str]) -> None:
+        """They were found to wait no longer."""
+        now = time.monotonic()
+        for child in children:
+            self._over.pop(child, None)
+            self._over[child] = now
+        while len(self._over) > _MOST_OVER:
+            self._over.popitem(last=False)
+
+    def waits_again(self, child: str) -> None:
+        """It is linked, so it may wait."""
+        self._over.pop(child, None)
+
+    def is_over(self, child: str) -> bool:
+        """Whether a child was found a moment ago to wait no longer: ten thousand may be told to one
+        whose record names them all."""
+        return time.monotonic() - self._over.get(child, -_OVER_S) < _OVER_S
 
     # --- reading ---
 
@@ -208,20 +239,22 @@ class Counts:
     async def forget(self, freed: Mapping[str, int]) -> None:
         """Take away what was counted of tasks that wait no longer, each since its record was
         written at a sequence."""
-        for child in freed:
+        known = {child: self._known[child] for child in freed if child in self._known}
+        for child in known:
             self.drop(child)
         records, subjects = self._records, self._records.subjects
+        many = [child for child, one in known.items() if one.counted > _FEW]
+        rest = [child for child in freed if child not in many]
         found: dict[str, list[Reply]] = {}
-        for msg in await records.last([subjects.of("f", child, "*") for child in freed]):
+        asked = [subjects.of("f", child, "*") for child in rest]
+        for msg in await records.last(asked) if rest else ():
             if msg.data:
                 found.setdefault(subject_of(msg).rsplit(".", 2)[1], []).append(msg)
-        writes: list[Write] = []
-        for child, messages in found.items():
-            if len(messages) > _FEW:
-                await records.purge(subjects.of("f", child, "*"), before=freed[child])
-            else:
-                writes += [tombstone(msg) for msg in messages]
+        many += [child for child, messages in found.items() if len(messages) > _FEW]
+        writes = [tombstone(msg) for c in found if c not in many for msg in found[c]]
         await records.js.write(subjects.stream, writes)
+        for child in many:
+            await records.purge(subjects.of("f", child, "*"), before=freed[child])
 
 
 def tombstone(msg: Reply) -> Write:

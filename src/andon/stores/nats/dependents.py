@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from andon.contract.edges import Edge
 from andon.stores.nats.edges import Edges
+from andon.stores.nats.known_edges import KnownEdge
 from andon.stores.nats.subjects import is_token
 
 _LISTS = 8
@@ -32,6 +33,20 @@ class Dependents:
         self._edges = edges
         self._listed: OrderedDict[str, _Listed] = OrderedDict()
 
+    async def to_tell(self, parents: Sequence[tuple[str, str]], limit: int) -> list[list[Edge]]:
+        """The same for who tells the ends of the parents: what was read of their edges when these
+        were written will do."""
+        pages: dict[tuple[str, str], list[Edge]] = {}
+        for parent, after in parents:
+            edges = () if after else self._edges.ended.take_edges(parent, limit)
+            if edges:
+                in_order = sorted(edges, key=lambda known: known.edge.child)
+                pages[parent, after] = self._noted(in_order)
+        rest = [pair for pair in parents if pair not in pages]
+        if rest:
+            pages |= zip(rest, await self.page(rest, limit), strict=True)
+        return [pages[pair] for pair in parents]
+
     async def page(self, parents: Sequence[tuple[str, str]], limit: int) -> list[list[Edge]]:
         """A page of the edges of each parent by child, after a child."""
         listed = await self._still_listed([parent for parent, after in parents if after])
@@ -45,7 +60,7 @@ class Dependents:
         found = await self._edges.of_each(parent for parent, _ in rest)
         for parent, after in rest:
             children = sorted(child for child in found[parent] if child > after)
-            pages[parent, after] = [found[parent][child] for child in children[:limit]]
+            pages[parent, after] = self._noted(found[parent][c] for c in children[:limit])
             if len(children) > limit:
                 await self._list(
                     parent, sorted(found[parent]), known[self._edges.partition(parent)]
@@ -62,10 +77,18 @@ class Dependents:
             some = children[begin : begin + limit - len(page)]
             begin += len(some)
             edges = await self._edges.those((parent, child) for child in some)
-            page += [edges[parent, child] for child in some if (parent, child) in edges]
+            page += self._noted(edges[parent, c] for c in some if (parent, c) in edges)
         if begin >= len(children):
             self._listed.pop(parent, None)
         return page
+
+    def _noted(self, page: Iterable[KnownEdge]) -> list[Edge]:
+        """A page, for whoever tells these edges next."""
+        edges: list[Edge] = []
+        for known in page:
+            self._edges.known.note(known)
+            edges.append(known.edge)
+        return edges
 
     async def _list(self, parent: str, children: list[str], upto: int) -> None:
         """Remember the children of a parent that somebody pages through, unless its record was

@@ -32,7 +32,8 @@ _FIRED = b"Nats-Scheduler"
 """The server's own messages have it: the name of the schedule."""
 
 _ENTRIES = 64
-"""Due entries looked at in one go."""
+"""Due entries looked at in one go, at most. An entry may name hundreds of tasks: then no more are
+read than are wanted, as far as the last ones tell."""
 
 _PAGES = 8
 """So many pages of them in one call: what was taken is to be done before its hold is over."""
@@ -56,12 +57,15 @@ async def take_due(
     taking = _Taking(timers, limit, hold_ms, grace_until)
     seq = 1
     for _ in range(_PAGES):
-        entries = await timers.fired(seq, _ENTRIES, clock.now())
+        most = -(-(limit - len(taking.taken)) // timers.named_in_one)
+        entries = await timers.fired(seq, min(most, _ENTRIES), clock.now())
         if not entries:
             break
         # What has fired tells the server's time, which may be ahead of what is known here.
         clock.tell(ms_of(stamp_of(entries[-1])))
         legible = await _legible(timers.records, entries)
+        named = sum(len(timer.ids) for _, timer in legible)
+        timers.named_in_one = max(named // max(len(legible), 1), 1)
         some = _enough(legible, limit - len(taking.taken))
         # An entry that somebody else wrote over meanwhile stands behind these.
         last = entries[-1] if len(some) == len(legible) else some[-1][0]

@@ -4,7 +4,7 @@ How they are written is in `linking`, how they are told in `settling`; `dependen
 pages, and `counts` keeps what was counted off of a child.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
 import msgspec
 from msgspec.structs import replace
@@ -20,7 +20,9 @@ from andon.model.words import OVER, State
 from andon.stores.kit.codec import encode
 from andon.stores.kit.partitions import partition_of
 from andon.stores.nats.counts import GONE, Counts, tombstone
-from andon.stores.nats.jetstream import Write, subject_of
+from andon.stores.nats.ended_tasks import EndedTasks
+from andon.stores.nats.jetstream import CONFLICT, GUARD, Write, seq_of, subject_of
+from andon.stores.nats.known_edges import KnownEdge, KnownEdges, Pair
 from andon.stores.nats.nats_client import Reply
 from andon.stores.nats.record_cache import RecordCache
 from andon.stores.nats.record_codec import StoredRecord
@@ -30,11 +32,15 @@ from andon.stores.nats.timers import Timers
 TOGETHER = 500
 """Writes sent in one piece: more would not all be answered while one waits for them."""
 
+_FIRST = 100
+"""Edges of a parent of thousands that are looked at first for one that was not told."""
+
 
 class _Edge(msgspec.Struct, array_like=True):
     loads: bool
     any_end: bool
     settled: bool
+    needs_all: bool = False  #: of the child; an older release says nothing of it
 
 
 _decode = msgspec.msgpack.Decoder(_Edge).decode
@@ -76,15 +82,22 @@ def is_possible(what: str, task_id: str) -> bool:
     return False
 
 
-def _edge_of(msg: Reply) -> Edge:
+def _edge_of(msg: Reply) -> KnownEdge:
     _, parent, child = subject_of(msg).rsplit(".", 2)
     found = _decode(msg.data)
-    return Edge(parent, child, found.loads, found.any_end, found.settled)
+    edge = Edge(parent, child, found.loads, found.any_end, found.settled)
+    return KnownEdge(edge, seq_of(msg), found.needs_all)
 
 
-def encoded(edge: Edge) -> bytes:
+def _not_told(messages: Iterable[Reply]) -> set[str]:
+    """The parents of the edges among these that were not told."""
+    edges = [_edge_of(msg).edge for msg in messages if msg.data]
+    return {edge.parent for edge in edges if not edge.settled}
+
+
+def encoded(edge: Edge, *, needs_all: bool = False) -> bytes:
     """What is stored of an edge."""
-    return encode(_Edge(edge.loads, edge.any_end, edge.settled))
+    return encode(_Edge(edge.loads, edge.any_end, edge.settled, needs_all))
 
 
 class Edges:
@@ -93,6 +106,8 @@ class Edges:
     def __init__(self, records: list[RecordCache], timers: list[Timers]) -> None:
         self.records = records
         self.counts = [Counts(of_partition) for of_partition in records]
+        self.known = KnownEdges()
+        self.ended = EndedTasks()
         self._timers = timers
 
     def partition(self, task_id: str) -> int:
@@ -104,45 +119,64 @@ class Edges:
 
     # --- reading ---
 
-    async def of_each(self, parents: Iterable[str]) -> dict[str, dict[str, Edge]]:
+    async def of_each(self, parents: Iterable[str]) -> dict[str, dict[str, KnownEdge]]:
         """The edges of parents by child."""
-        found: dict[str, dict[str, Edge]] = {parent: {} for parent in parents}
+        found: dict[str, dict[str, KnownEdge]] = {parent: {} for parent in parents}
         for records in self.records:
             subjects = records.subjects
             mine = [subjects.of("e", p, "*") for p in found if self._at(p) is records]
             for msg in await records.last(mine) if mine else ():
                 if msg.data:
-                    edge = _edge_of(msg)
-                    found[edge.parent][edge.child] = edge
+                    known = _edge_of(msg)
+                    found[known.edge.parent][known.edge.child] = known
         return found
 
-    async def those(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Edge]:
+    async def those(self, pairs: Iterable[Pair]) -> dict[Pair, KnownEdge]:
         """Edges by parent and child: these alone, of a parent that may have thousands."""
         wanted = dict.fromkeys(pairs)
-        found: dict[tuple[str, str], Edge] = {}
+        found: dict[Pair, KnownEdge] = {}
         for records in self.records:
             subjects = records.subjects
             mine = [subjects.of("e", p, c) for p, c in wanted if self._at(p) is records]
             for some in in_batches(mine, TOGETHER):
                 for msg in await records.last(some):
                     if msg.data:
-                        edge = _edge_of(msg)
-                        found[edge.parent, edge.child] = edge
+                        known = _edge_of(msg)
+                        found[known.pair] = known
+                        self.known.note(known)
         return found
 
-    async def with_edges(self, parents: Sequence[str]) -> set[str]:
-        """Those of the parents that have any."""
-        return {parent for parent, edges in (await self.of_each(parents)).items() if edges}
+    async def seen(self, pairs: Iterable[Pair]) -> dict[Pair, KnownEdge]:
+        """The same as they were seen a moment ago, or are read now. For who writes over them with
+        `change`."""
+        found: dict[Pair, KnownEdge] = {}
+        unseen: list[Pair] = []
+        for pair in pairs:
+            known = self.known.get(pair)
+            if known is None:
+                unseen.append(pair)
+            else:
+                found[pair] = known
+        return found | await self.those(unseen) if unseen else found
+
+    async def of_some(self, parents: Sequence[str]) -> dict[str, list[KnownEdge]]:
+        """The edges of those of the parents that have any."""
+        found = await self.of_each(parents)
+        return {parent: [*edges.values()] for parent, edges in found.items() if edges}
 
     async def held(self, parents: Sequence[str]) -> set[str]:
         """Those whose edges forbid that the record is deleted (docs/rulings.md, R9)."""
         edges = await self.of_each(parents)
         holding = {
-            parent: [edge.child for edge in of.values() if edge.loads or not edge.settled]
+            parent: [k.edge.child for k in of.values() if k.edge.loads or not k.edge.settled]
             for parent, of in edges.items()
         }
         living = await self._living([child for of in holding.values() for child in of])
         return {parent for parent, of in holding.items() if not living.isdisjoint(of)}
+
+    def lately(self, task_id: str) -> StoredRecord | None:
+        """What was read of a record a moment ago."""
+        return self._at(task_id).lately(task_id)
 
     async def _living(self, ids: Iterable[str]) -> set[str]:
         """Those of the tasks that are there and have not ended."""
@@ -162,34 +196,85 @@ class Edges:
                 found.update(await records.read(mine))
         return found
 
-    async def write(self, writes: Mapping[int, Sequence[Write]]) -> None:
-        """Writes by partition."""
+    # --- writing ---
+
+    async def write(
+        self, edges: Iterable[Edge], marks: Iterable[str] = (), *, need_all: Container[str] = ()
+    ) -> None:
+        """Write edges whatever is there, and marks of ended parents. `need_all`: children that need
+        all their dependencies."""
+        writes: dict[int, list[Write]] = {}
+        for edge in edges:
+            self.known.forget((edge.parent, edge.child))
+            self.ended.forget_edges(edge.parent)
+            message = self._message(edge, needs_all=edge.child in need_all)
+            writes.setdefault(self.partition(edge.parent), []).append(message)
+        for parent in marks:
+            writes.setdefault(self.partition(parent), []).append(self.mark(parent))
+        await self._send(writes)
+
+    async def change(self, known: Iterable[KnownEdge], how: Callable[[Edge], Edge]) -> None:
+        """Write over edges what is to be made of each. One that somebody else has written meanwhile
+        is read anew."""
+        left = list(known)
+        while left:
+            refused: list[Pair] = []
+            for some in in_batches(left, TOGETHER):
+                refused += await self._change(some, how)
+            left = [*(await self.those(refused)).values()] if refused else []
+
+    async def _change(self, known: Sequence[KnownEdge], how: Callable[[Edge], Edge]) -> list[Pair]:
+        """Those that were not what is known of them."""
+        refused: list[Pair] = []
+        by_partition: dict[int, list[KnownEdge]] = {}
+        for one in known:
+            new = one._replace(edge=how(one.edge))
+            if new != one:
+                by_partition.setdefault(self.partition(new.edge.parent), []).append(new)
+        for partition, new in by_partition.items():
+            records = self.records[partition]
+            writes = [self.over(one) for one in new]
+            refused += self.written(new, await records.js.write(records.subjects.stream, writes))
+        return refused
+
+    def over(self, new: KnownEdge) -> Write:
+        """The message of an edge that is written over the one at the position it has so far;
+        refused if that is not the newest any more."""
+        subject, body, _ = self._message(new.edge, needs_all=new.needs_all)
+        return subject, body, {GUARD: str(new.seq)}
+
+    def written(self, new: Iterable[KnownEdge], seqs: Iterable[int]) -> list[Pair]:
+        """Take note of such writes; those that were refused."""
+        refused: list[Pair] = []
+        for one, seq in zip(new, seqs, strict=True):
+            if seq > CONFLICT:
+                self.known.note(one._replace(seq=seq))
+            else:
+                self.known.forget(one.pair)
+                refused.append(one.pair)
+        return refused
+
+    async def _send(self, writes: Mapping[int, Sequence[Write]]) -> None:
         for partition, of_partition in writes.items():
             records = self.records[partition]
             for some in in_batches(of_partition, TOGETHER):
                 await records.js.write(records.subjects.stream, some)
 
-    # --- writing ---
-
-    def message(self, edge: Edge) -> Write:
-        """The message of an edge."""
+    def _message(self, edge: Edge, *, needs_all: bool) -> Write:
         subject = self._at(edge.parent).subjects.of("e", edge.parent, edge.child)
-        return subject, encoded(edge), None
+        return subject, encoded(edge, needs_all=needs_all), None
 
     def mark(self, parent: str) -> Write:
         """The message that says that the end of a parent is to be told."""
         return self._at(parent).subjects.of("x", parent), b"1", None
-
-    def told(self, edge: Edge) -> Write:
-        """The message of an edge that is told."""
-        return self.message(replace(edge, settled=True))
 
     # --- telling ---
 
     async def free(self, parents: Iterable[str], now: int) -> None:
         """Make ended parents due whose deletion was put off, and that nothing holds any more."""
         due: dict[str, int] = {}
-        for parent, stored in (await self.records_of(parents)).items():
+        asked = [parent for parent in parents if self.ended.may_be_over(parent, now)]
+        for parent, stored in (await self.records_of(asked)).items() if asked else ():
             task = stored.task
             if task is not None and stored.body.linked and is_over(task.state):
                 at = next_timer(task)
@@ -206,25 +291,24 @@ class Edges:
                 now,
             )
 
-    async def let_go(self, pairs: Sequence[tuple[str, str]], now: int) -> None:
+    async def let_go(self, pairs: Sequence[Pair], now: int) -> None:
         """Edges hold nothing up any more: they count as told, and keep no result."""
         pairs = [pair for pair in pairs if is_token(pair[0]) and is_possible("An edge", pair[1])]
-        writes: dict[int, list[Write]] = {}
-        for edge in (await self.those(pairs)).values():
-            if edge.loads or not edge.settled:
-                free = replace(edge, loads=False, settled=True)
-                writes.setdefault(self.partition(edge.parent), []).append(self.message(free))
-        await self.write(writes)
-        await self.free({parent for parent, _ in pairs}, now)
+        there = await self.seen(pairs)
+        await self.change(there.values(), lambda edge: replace(edge, loads=False, settled=True))
+        # Where the end is not told, the parent has mostly not ended; if its deletion was put off
+        # all the same, that is tried again a minute later.
+        await self.free({k.edge.parent for k in there.values() if k.edge.settled}, now)
 
-    async def unlink(self, pairs: Sequence[tuple[str, str]], now: int) -> None:
+    async def unlink(self, pairs: Sequence[Pair], now: int) -> None:
         """Forget edges."""
         pairs = [pair for pair in pairs if is_token(pair[0]) and is_possible("An edge", pair[1])]
         writes: dict[int, list[Write]] = {}
         for parent, child in pairs:
+            self.known.forget((parent, child))
             gone = (self._at(parent).subjects.of("e", parent, child), b"", GONE)
             writes.setdefault(self.partition(parent), []).append(gone)
-        await self.write(writes)
+        await self._send(writes)
         await self.free({parent for parent, _ in pairs}, now)
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
@@ -245,8 +329,25 @@ class Edges:
 
     async def _unsettled(self, parents: Sequence[str]) -> set[str]:
         """Those that have edges which were not told."""
-        edges = await self.of_each(parents)
-        return {p for p, of in edges.items() if any(not edge.settled for edge in of.values())}
+        found: set[str] = set()
+        for records in self.records:
+            mine = [parent for parent in parents if self._at(parent) is records]
+            found |= await self._unsettled_in(records, mine) if mine else set[str]()
+        return found
+
+    async def _unsettled_in(self, records: RecordCache, parents: Sequence[str]) -> set[str]:
+        """The same in one partition. Of a parent of thousands not all edges are read: one that is
+        told is written anew, so what was not told stands before the rest."""
+        subjects = [records.subjects.of("e", parent, "*") for parent in parents]
+        looked = await records.snapshot(subjects)
+        if looked is not None:
+            return _not_told(looked[0])
+        if len(parents) > 1:
+            middle = len(parents) // 2
+            first = await self._unsettled_in(records, parents[:middle])
+            return first | await self._unsettled_in(records, parents[middle:])
+        page, _ = await records.page(subjects[0], 1, _FIRST)
+        return _not_told(page) or _not_told(await records.read_all(subjects))
 
     async def forget(self, gone: Iterable[str]) -> None:
         """Tasks are gone: drop the edges to their dependents."""

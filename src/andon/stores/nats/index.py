@@ -108,7 +108,8 @@ class Index:
         deadline = time.monotonic() + PATIENCE_S
         while True:
             start = self._positions[partition] + 1
-            page = await changes_since(records, subject, start, _PAGE)
+            stored = len(self.tables.rows) + len(unapplied) if self._whole else None
+            page = await changes_since(records, subject, start, _PAGE, stored=stored)
             if page:
                 records.advance_clock(page)
                 for msg in page:
@@ -217,9 +218,12 @@ class Index:
         return found
 
     async def find(self, query: Query) -> Page:
-        """A page: ids by the index, tables by reading them."""
+        """A page: ids by the index, tasks by reading them, unless the index has all that is asked
+        for."""
         await self.sync(whole=True)
         page = self.tables.lists.find(query)
+        if query.bare:
+            return page
         tasks: list[Task] = []
         ids = [task.id for task in page.tasks]
         for start in range(0, len(ids), MAX_BATCH):

@@ -435,12 +435,12 @@ class JetStream:
 
 def seq_of(msg: Reply) -> int:
     """The stream sequence of a message that was read."""
-    return int(msg.header(b"Nats-Sequence"))
+    return msg.place[1]
 
 
 def subject_of(msg: Reply) -> str:
     """The subject under which it was stored."""
-    return msg.header(b"Nats-Subject")
+    return msg.place[0]
 
 
 def stamp_of(msg: Reply) -> str:

@@ -11,8 +11,10 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from andon.contract.edges import Edge, Ended, Link
 from andon.contract.limits import in_batches
 from andon.model.words import State
+from andon.stores.nats.counts import Counted, is_blocked
 from andon.stores.nats.edges import TOGETHER, Edges, is_over, is_possible, state_of
-from andon.stores.nats.jetstream import CONFLICT, Write
+from andon.stores.nats.jetstream import CONFLICT
+from andon.stores.nats.known_edges import KnownEdge, Pair
 from andon.stores.nats.record_cache import unchanged
 from andon.stores.nats.record_codec import StoredRecord
 from andon.stores.nats.subjects import is_token
@@ -27,71 +29,81 @@ class Linking:
     async def link(self, links: Sequence[Link], now: int) -> list[Ended]:
         """Record edges; report ends."""
         links = [link for link in links if is_possible("A link", link.child)]
-        satisfied = await self._satisfied(link.child for link in links)
+        for link in links:
+            self._edges.counts[self._edges.partition(link.child)].waits_again(link.child)
+        blocked = await self._blocked(link.child for link in links)
         ends: list[Ended] = []
-        counted: list[tuple[str, Link]] = []
+        loading: list[tuple[str, Link]] = []
         wanted: dict[str, list[Link]] = {}
         for link in links:
-            if link.child not in satisfied:
+            if link.child not in blocked:
                 continue
             for parent in link.parents:
                 if parent == link.child:
                     continue
                 if not is_token(parent):  # nobody has such an id
                     ends.append(Ended(link.child, parent, None, link.any_end))
-                elif parent in satisfied[link.child]:
+                elif parent in blocked[link.child].satisfied:
                     ends.append(Ended(link.child, parent, State.COMPLETED, link.any_end))
                     if link.loads:
-                        counted.append((parent, link))
+                        loading.append((parent, link))
                 else:
                     wanted.setdefault(parent, []).append(link)
-        await self._load(counted)
-        return [*ends, *await self._link(wanted, now)]
+        await self._load(loading)
+        need_all = {child for child, one in blocked.items() if not one.counts_failures()}
+        return [*ends, *await self._link(wanted, need_all, now)]
 
-    async def _satisfied(self, ids: Iterable[str]) -> dict[str, set[str]]:
-        """What has satisfied each of the tasks that are blocked."""
-        children = await self._edges.records_of(ids)
-        found: dict[str, set[str]] = {}
+    async def _blocked(self, ids: Iterable[str]) -> dict[str, Counted]:
+        """Those of the tasks that are blocked, and what was counted off of each."""
+        children: dict[str, StoredRecord] = {}
+        unread: list[str] = []
+        for child in ids:
+            stored = self._edges.lately(child)
+            if stored is not None and is_blocked(stored):
+                children[child] = stored
+            else:
+                unread.append(child)
+        if unread:
+            children |= await self._edges.records_of(unread)
+        found: dict[str, Counted] = {}
         for partition, counts in enumerate(self._edges.counts):
             mine = {c: children[c] for c in children if self._edges.partition(c) == partition}
-            found |= {c: one.satisfied for c, one in (await counts.read(mine)).items()}
+            found |= await counts.read(mine)
         return found
 
-    async def _load(self, counted: Sequence[tuple[str, Link]]) -> None:
-        """Keep the results of dependencies that have been counted off."""
-        there = await self._edges.those((parent, link.child) for parent, link in counted)
-        writes: dict[int, list[Write]] = {}
-        for parent, link in counted:
-            edge = there.get((parent, link.child))
-            if edge is None or not (edge.loads and edge.settled):
-                any_end = link.any_end if edge is None else edge.any_end
-                new = Edge(parent, link.child, True, any_end, True)
-                writes.setdefault(self._edges.partition(parent), []).append(
-                    self._edges.message(new)
-                )
-        await self._edges.write(writes)
+    async def _load(self, loading: Sequence[tuple[str, Link]]) -> None:
+        """Keep the results of dependencies that have been loading off."""
+        there = await self._edges.those((parent, link.child) for parent, link in loading)
+        edges: list[Edge] = []
+        for parent, link in loading:
+            old = there[parent, link.child].edge if (parent, link.child) in there else None
+            if old is None or not (old.loads and old.settled):
+                any_end = link.any_end if old is None else old.any_end
+                edges.append(Edge(parent, link.child, True, any_end, True))
+        await self._edges.write(edges)
 
-    async def _link(self, wanted: Mapping[str, Sequence[Link]], now: int) -> list[Ended]:
+    async def _link(
+        self, wanted: Mapping[str, Sequence[Link]], need_all: Container[str], now: int
+    ) -> list[Ended]:
         ends: list[Ended] = []
         open_ = list(wanted)
         while open_:
             stored = await self._edges.records_of(open_)
-            linked = [p for p in stored if stored[p].body.linked]
-            there = await self._edges.those((p, link.child) for p in linked for link in wanted[p])
-            first: dict[int, list[Write]] = {}
+            over = _over(open_, stored, now)
+            there = await self._there(wanted, stored, over)
+            first: list[Edge] = []
+            marks: list[str] = []
             bumped: dict[int, list[StoredRecord]] = {}
-            over: dict[str, State | None] = {}
             for parent in open_:
                 record = stored.get(parent)
-                state = state_of(record, now)
-                is_there = record is not None and record.task is not None
-                if not is_there or (state is not None and is_over(state)):
-                    over[parent] = state
-                writes = self._links(parent, wanted[parent], there, over) if is_there else []
-                if record is not None and writes:
-                    first.setdefault(self._edges.partition(parent), []).extend(writes)
+                if record is None or record.task is None:
+                    continue
+                lacks = self._links(parent, wanted[parent], there, over)
+                if lacks:
+                    first += lacks
+                    marks += [parent] if parent in over else []
                     bumped.setdefault(self._edges.partition(parent), []).append(record)
-            await self._edges.write(first)
+            await self._edges.write(first, marks, need_all=need_all)
             again = await self._bump(bumped)
             ends += [
                 Ended(link.child, parent, state, link.any_end)
@@ -102,36 +114,40 @@ class Linking:
             open_ = [parent for parent in open_ if parent in again]
         return ends
 
+    async def _there(
+        self,
+        wanted: Mapping[str, Sequence[Link]],
+        stored: Mapping[str, StoredRecord],
+        over: Container[str],
+    ) -> dict[Pair, KnownEdge]:
+        """The edges that there are of these. Those of a parent that has ended are told by who
+        links: what was seen of them a moment ago will do."""
+        linked = [p for p in stored if stored[p].body.linked]
+        live = [(p, link.child) for p in linked if p not in over for link in wanted[p]]
+        ended = [(p, link.child) for p in linked if p in over for link in wanted[p]]
+        there = await self._edges.those(live) if live else {}
+        return there | await self._edges.seen(ended)
+
     def _links(
         self,
         parent: str,
         links: Sequence[Link],
-        there: Mapping[tuple[str, str], Edge],
+        there: Mapping[Pair, KnownEdge],
         ended: Container[str],
-    ) -> list[Write]:
+    ) -> list[Edge]:
         """What a parent that is there lacks of its edges."""
         over = parent in ended
-        writes: list[Write] = []
+        edges: list[Edge] = []
         for link in links:
-            old = there.get((parent, link.child))
+            old = there[parent, link.child].edge if (parent, link.child) in there else None
             # one whose parent was rerun since it told its end is to be told again; one that was
             # let go loads anew
             if old is None or (old.settled and not over) or (link.loads and not old.loads):
                 loads = link.loads or (old is not None and old.loads)
                 any_end = link.any_end if old is None else old.any_end
                 settled = old is not None and old.settled and over
-                writes.append(
-                    self._edges.message(Edge(parent, link.child, loads, any_end, settled))
-                )
-        if writes and over:
-            writes.append(
-                (
-                    self._edges.records[self._edges.partition(parent)].subjects.of("x", parent),
-                    b"1",
-                    None,
-                )
-            )
-        return writes
+                edges.append(Edge(parent, link.child, loads, any_end, settled))
+        return edges
 
     async def _bump(self, bumped: Mapping[int, Sequence[StoredRecord]]) -> set[str]:
         """Write over the records of parents that were given edges; those that have moved."""
@@ -155,3 +171,17 @@ class Linking:
                         records.notes.note_write(seq)
                         records.forget(stored.body.id)
         return again
+
+
+def _over(
+    parents: Iterable[str], stored: Mapping[str, StoredRecord], now: int
+) -> dict[str, State | None]:
+    """How parents have ended; None of those that are not there."""
+    over: dict[str, State | None] = {}
+    for parent in parents:
+        record = stored.get(parent)
+        state = state_of(record, now)
+        is_there = record is not None and record.task is not None
+        if not is_there or (state is not None and is_over(state)):
+            over[parent] = state
+    return over

@@ -14,6 +14,7 @@ import asyncio
 import contextlib
 import itertools
 import logging
+import re
 import ssl
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -44,14 +45,30 @@ Outgoing = tuple[str, str, bytes, dict[str, str] | None]
 _STATUS_LINE = b"NATS/1.0 "
 
 
+_PLACE = re.compile(rb"\r\nNats-Subject: ([^\r]+)\r\nNats-Sequence: (\d+)\r\n")
+
+
 class Reply:
     """A message that came in. Headers are looked for when they are asked for."""
 
-    __slots__ = ("_raw", "data")
+    __slots__ = ("_place", "_raw", "data")
 
     def __init__(self, data: bytes, raw: bytes | None) -> None:
         self.data = data
         self._raw = raw or b""
+        self._place: tuple[str, int] | None = None
+
+    @property
+    def place(self) -> tuple[str, int]:
+        """The subject under which a message is stored, and its sequence in the stream; the server
+        writes one after the other."""
+        if self._place is None:
+            found = _PLACE.search(self._raw)
+            if found is None:
+                self._place = self.header(b"Nats-Subject"), int(self.header(b"Nats-Sequence"))
+            else:
+                self._place = found[1].decode(), int(found[2])
+        return self._place
 
     @property
     def status(self) -> str:

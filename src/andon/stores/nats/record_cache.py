@@ -5,6 +5,7 @@ writers one is refused. A process remembers for a while what it has read or writ
 decided on that needs no read.
 """
 
+import time
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -54,6 +55,9 @@ _BESIDES = 16_384
 _HEADERS = 4_096
 """And that headers may take, which count as well."""
 
+_LATELY_S = 2.0
+"""How old what was read lately may be: from one step of what is done to some tasks to the next."""
+
 _LARGE = 8_192
 """Larger bodies are not remembered; they are read again."""
 
@@ -98,9 +102,18 @@ class RecordCache(PartitionStream):
             self.advance_clock(messages)
             for msg in messages:
                 self.add_message(found, msg)
+        at = time.monotonic()
         for stored in found.values():
+            stored.read_at = at
             self.remember(stored)
         return found
+
+    def lately(self, task_id: str) -> StoredRecord | None:
+        """What was read of a record a moment ago, if that was all of it. For what may be decided on
+        a record that another process is just moving."""
+        stored = self._known.get(task_id)
+        young = stored is not None and time.monotonic() - stored.read_at <= _LATELY_S
+        return stored if young else None
 
     def advance_clock(self, messages: Sequence[Reply]) -> None:
         """Move the clock on to the newest of these messages, which come in the order of the

@@ -53,13 +53,14 @@ NOTHING = msgspec.Raw(encode(None))
 class StoredRecord:
     """The newest message of a task: what it says, where it stands, and the guard for the next."""
 
-    __slots__ = ("body", "guard", "seq", "subject", "task")
+    __slots__ = ("body", "guard", "read_at", "seq", "subject", "task")
 
     def __init__(self, body: RecordBody, subject: str, seq: int, guard: int) -> None:
         self.body = body
         self.subject = subject
         self.seq = seq
         self.guard = guard  #: sequence of the newest message under the task, whichever it is
+        self.read_at = 0.0  #: by the monotonic clock, if it was
         self.task: Task | None = None if body.deleted else task_of(body, seq)
 
     @property

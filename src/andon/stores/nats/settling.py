@@ -3,7 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from andon.contract.edges import Settlement
+from msgspec.structs import replace
+
+from andon.contract.edges import Edge, Settlement
 from andon.stores.nats.counts import Counted, Counts
 from andon.stores.nats.edges import Edges, is_possible
 from andon.stores.nats.jetstream import CONFLICT, Write
@@ -22,19 +24,30 @@ async def settle(edges: Edges, settlements: Sequence[Settlement], now: int) -> l
         if is_possible("A settlement", s.child)
     }
     pairs = [(s.parent, s.child) for s in possible.values() if is_token(s.parent)]
-    there = await edges.those(pairs)
-    told = [edge for pair in dict.fromkeys(pairs) if (edge := there.get(pair)) and not edge.settled]
+    there = await edges.seen(pairs)
+    told = [
+        known._replace(edge=_told(known.edge)) for known in there.values() if not known.edge.settled
+    ]
     by_partition: dict[int, dict[int, Settlement]] = {}
     for position, s in possible.items():
+        edge = there.get((s.parent, s.child))
+        if edge is not None and edge.needs_all and not s.satisfied:
+            continue  # nothing is counted that fails it: it can never run
         by_partition.setdefault(edges.partition(s.child), {})[position] = s
     for partition, records in enumerate(edges.records):
-        mine = [edge for edge in told if edges.partition(edge.parent) == partition]
+        mine = [known for known in told if edges.partition(known.edge.parent) == partition]
         settling = _Settling(records, edges.counts[partition], by_partition.get(partition, {}))
-        await settling.run([edges.told(edge) for edge in mine])
+        seqs = await settling.run([edges.over(known) for known in mine])
+        refused = edges.written(mine, seqs)
+        await edges.change((await edges.those(refused)).values(), _told)
         for position, left in settling.outcomes.items():
             outcomes[position] = left
-    await edges.free({edge.parent for edge in told}, now)
+    await edges.free({known.edge.parent for known in told}, now)
     return outcomes
+
+
+def _told(edge: Edge) -> Edge:
+    return replace(edge, settled=True)
 
 
 class _Settling:
@@ -51,14 +64,14 @@ class _Settling:
         self._kept: dict[str, Counted] = {}
         self.outcomes: dict[int, int] = {}
 
-    async def run(self, first: Sequence[Write]) -> None:
-        """Make these writes and count; of children that have moved meanwhile once more."""
+    async def run(self, first: Sequence[Write]) -> list[int]:
+        """Make these writes and count; of children that have moved meanwhile once more. What was
+        answered to these writes."""
         try:
             if any(self._counts.known(child) for child in self._of_child):
                 async with self._counts.turn:
-                    await self._run(first)
-            else:
-                await self._run(first)
+                    return await self._run(first)
+            return await self._run(first)
         except BaseException:
             self._kept.clear()  # what was not written is not to count
             raise
@@ -68,11 +81,13 @@ class _Settling:
             for child, one in self._kept.items():
                 self._counts.keep(child, one)
 
-    async def _run(self, first: Sequence[Write]) -> None:
+    async def _run(self, first: Sequence[Write]) -> list[int]:
         counted = {c: one for c in self._of_child if (one := self._usable(c)) is not None}
         plans = {c: self._count(c, one) or self._again(c, one) for c, one in counted.items()}
-        unread = [c for c in self._of_child if not plans.get(c)]
-        writes = list(first)
+        over = [c for c in self._of_child if c not in counted and self._counts.is_over(c)]
+        self._tell_over(over)
+        unread = [c for c in self._of_child if not plans.get(c) and c not in over]
+        writes, answered = list(first), list[int]()
         while writes or unread or any(plans.values()):
             plans |= await self._read(counted, unread)
             newest: dict[str, int] = {}
@@ -81,10 +96,12 @@ class _Settling:
                 if counts:
                     newest[child] = len(writes) - 1
             seqs = await self._records.js.write(self._records.subjects.stream, writes)
+            answered = answered or seqs[: len(first)]
             written = {c: (counted[c], seqs[i]) for c, i in newest.items() if seqs[i] > CONFLICT}
             unread = [c for c in newest if c not in written]
             await self._look(written, sorted(seq for seq in seqs if seq > CONFLICT))
             plans, writes = {}, []
+        return answered
 
     def _usable(self, child: str) -> Counted | None:
         """What is remembered of a child. Not where a failure is counted: a dependency that another
@@ -107,17 +124,23 @@ class _Settling:
         """Count for children of which nothing is known; what is to be written of each."""
         if not children:
             return {}
-        found = await self._counts.read(await self._records.read(children))
-        for child in children:
-            if child not in found:  # it waits no longer
-                for position, s in self._of_child[child].items():
-                    self.outcomes[position] = 0 if s.satisfied else -1
+        stored = await self._records.read(children)
+        found = await self._counts.read(stored)
+        over = [child for child in children if child not in found]
+        self._tell_over(over)
+        self._counts.note_over(child for child in over if child in stored)
         counted.update(found)
         plans = {c: self._count(c, one) for c, one in found.items()}
         for child, writes in plans.items():
             if not writes:
                 self._kept[child] = found[child]
         return plans
+
+    def _tell_over(self, children: Sequence[str]) -> None:
+        """They wait no longer."""
+        for child in children:
+            for position, s in self._of_child[child].items():
+                self.outcomes[position] = 0 if s.satisfied else -1
 
     def _count(self, child: str, counted: Counted) -> list[Write]:
         writes: list[Write] = []
@@ -144,4 +167,5 @@ class _Settling:
                 more = self.outcomes[position] - counted.left(satisfied=satisfied)
                 for earlier, s in self._of_child[child].items() if more > 0 else ():
                     self.outcomes[earlier] -= more if s.satisfied == satisfied else 0
+        for child, (counted, _) in written.items():
             self._kept[child] = counted

@@ -1,17 +1,18 @@
-"""Timers that several runs share, and when nothing needs them any more.
+"""Timers that several tasks share, and when nothing needs them any more.
 
-The runs of one claim have one timer, which names a revision of each record. Once each of these was
-written over by a write that the server acknowledged, the timer would only fire in vain. So it is
-deleted: by a header of a write that is made anyway, or, when none comes, with the next look for due
-timers. The claiming process remembers this in memory: the timer of a process that died, or of a run
-that another process ended, fires.
+The runs of one claim have one timer, which names a revision of each record; so have blocked tasks
+that are to ask again about their dependencies. Once each of these was written over by a write that
+the server acknowledged, the timer would only fire in vain. So it is deleted: by a header of a write
+that is made anyway, or, when none comes, with the next look for due timers. The process that set it
+remembers this in memory: the timer of a process that died, or of a task that another process moved,
+fires.
 """
 
 from collections import deque
 from collections.abc import Sequence
 
 _REMEMBERED = 10_000
-"""Runs remembered; the timers of those forgotten fire."""
+"""Tasks remembered; the timers of those forgotten fire."""
 
 
 class _Shared:

@@ -220,10 +220,9 @@ class NatsStore:
     async def rearm(self, timers: Sequence[tuple[str, int | None]]) -> None:
         context = self._open
         good = writable(timers)
-        records = await self._index.read(task_id for task_id, _ in good)
         for partition in range(self.partitions):
             mine = [t for t in good if self.partition_of(t[0]) == partition]
-            await context.timers[partition].rearm(mine, records, self.now())
+            await context.timers[partition].rearm(mine, self.now())
         ats = [at for _, at in good if at is not None]
         await context.hint(context.timer_topic(ats))
 
@@ -236,14 +235,15 @@ class NatsStore:
         return await self._open.run_to_end(settle(self._open.edges, settlements, self.now()))
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
-        [edges] = await self.dependents_of_each([(parent, after)], limit)
+        self._open  # noqa: B018 - refuses a closed store
+        [edges] = await self._dependents.page([(parent, after)], limit)
         return edges
 
     async def dependents_of_each(
         self, parents: Sequence[tuple[str, str]], limit: int
     ) -> list[list[Edge]]:
         self._open  # noqa: B018 - refuses a closed store
-        return await self._dependents.page(parents, limit)
+        return await self._dependents.to_tell(parents, limit)
 
     async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
         await self._open.run_to_end(self._open.edges.let_go(edges, self.now()))

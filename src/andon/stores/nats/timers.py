@@ -140,6 +140,7 @@ class Timers:
         self._subjects = records.subjects
         self.shared = SharedTimers()
         self._behind_until = 0  # ms UTC: there are too many due entries to count them
+        self.named_in_one = 1  #: tasks that each of the due entries named which were read last
         self._many_until = 0  # too many to look at all of them
         self.held: dict[str, tuple[str, int]] = {}
         """Taken here: task to its hold's own schedule (or ""), and the revision it had."""
@@ -179,22 +180,22 @@ class Timers:
             return min([*ats, now + 250])
         return min(ats, default=(bucket + 2) * BUCKET_MS)
 
-    async def rearm(
-        self, timers: Sequence[tuple[str, int | None]], records: dict[str, StoredRecord], now: int
-    ) -> None:
-        """Set timers anew where a fired one meant nothing yet."""
+    async def rearm(self, timers: Sequence[tuple[str, int | None]], now: int) -> None:
+        """Set timers anew where a fired one meant nothing yet, each for the version of the record
+        that was taken. If another process has moved that, the timer fires in vain."""
         wanted: list[Wanted] = []
         holds: list[str] = []
         for task_id, at in timers:
-            taken, stored = self.held.pop(task_id, None), records.get(task_id)
-            if taken is None or stored is None or stored.body.revision != taken[1]:
+            taken = self.held.pop(task_id, None)
+            if taken is None:  # this process has moved it
                 continue
             if at is not None:
-                wanted.append((task_id, stored.body.revision, at))
+                wanted.append((task_id, taken[1], at))
             if taken[0]:
                 holds.append(taken[0])
         # The new ones first: who dies in between must leave one timer at least.
-        writes = schedules(self._subjects, wanted, now, again=secrets.token_hex(8))
+        again = secrets.token_hex(8)
+        writes = schedules(self._subjects, wanted, now, again=again, shared=self.shared)
         await self.records.js.write(self._subjects.stream, writes)
         for hold in holds:
             await self.records.purge(hold)
