@@ -140,9 +140,9 @@ async def test_a_retention_that_is_none_is_named_and_the_rest_goes_on(
     with caplog.at_level(logging.ERROR):
         for _ in range(4):
             await book.refresh()
-    policy, _ = book.policy("mail", "job", 0, {"retry": "gentle"})
+    policy = book.policy("mail", "job", 0, {"retry": "gentle"}).policy
     assert (policy.max_retries, policy.retention) == (9, Policy().retention)
-    assert book.policy("mail", "job", 0, {})[0].max_retries == 8
+    assert book.policy("mail", "job", 0, {}).policy.max_retries == 8
     said = Counter(record.getMessage() for record in caplog.records)
     assert max(said.values()) <= 2, "once by this book, and once by the engine's own"
     policies, of_retention = sorted(said, key=lambda text: "setting retention " in text)

@@ -105,14 +105,14 @@ class Runs:
     def _fill_in(self, task: Task) -> None:
         d = task.definition
         try:
-            policy, known = self._book.policy(d.queue, d.name, d.version, d.policy_given, d.profile)
+            found = self._book.policy(d.queue, d.name, d.version, d.policy_given, d.profile)
         except Exception as error:  # its own: the others of the claim are filled in
             self._unfilled.failed(task.id, error)
             return  # it runs by the policy that was resolved at its submit
-        if known:
+        if found.type_known:
             # Stored with the next move of this run; until then every reader resolves the same.
             task.status = copy(task.status)
-            task.status.policy = policy
+            task.status.policy = found.policy
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         """Say that runs live."""

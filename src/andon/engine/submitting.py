@@ -36,7 +36,7 @@ from andon.engine.writes import LoneWrites, new_write_id
 from andon.lifecycle.admission import (
     admit,
     admit_invalid,
-    check_form,
+    check_own,
     check_times,
 )
 from andon.lifecycle.named import OPTION
@@ -309,7 +309,7 @@ class Submitting:
     ) -> Task:
         """The record of a submission. Of one that is stored, times are not held against now."""
         definition = define(submission, self._book, now, self._max_payload)
-        check_form(definition)
+        check_own(definition)
         try:
             if submission.invalid:
                 raise InvalidSubmission(submission.invalid, field="args")

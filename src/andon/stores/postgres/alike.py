@@ -84,8 +84,7 @@ async def arguments(
 def _is_shared(batches: Sequence[NewTasks], ids: Sequence[str]) -> bool:
     """Whether they have one status, and so one place in their lane, and events that differ by the
     id alone."""
-    size = len(ids[0])
-    return len(batches) == 1 and all(len(i) == size for i in ids)
+    return len(batches) == 1 and len(set(map(len, ids))) == 1
 
 
 def _shared(batches: Sequence[NewTasks], ids: Sequence[str]) -> tuple[int | bytes | None, ...]:

@@ -40,8 +40,9 @@ async def _create(
     ids = [task.definition.id for task in tasks]
     if all(_is_plain(batch.effects) for batch in batches) and is_short(ids):
         numbers = [number for number, batch in enumerate(batches) for _ in batch.tasks]
+        one_length = len(set(map(len, ids))) == 1
         replies = await at.spread_parts(
-            "create", ids, lambda here: _parts(here, tasks, batches, numbers)
+            "create", ids, lambda here: _parts(here, tasks, batches, numbers, one_length=one_length)
         )
         return _outcomes(replies)
     effects = [batch.effects for batch in batches for _ in batch.tasks]
@@ -96,15 +97,16 @@ def _parts(
     tasks: Sequence[Task],
     batches: Sequence[NewTasks],
     numbers: Sequence[int],
+    *,
+    one_length: bool,
 ) -> Parts:
     """Tasks as `create_plain.lua` takes them: what all have in common, if they do, then what each
-    has alone. `numbers` says of which batch each is; the tasks of a batch are a group."""
+    has alone. `numbers` says of which batch each is; the tasks of a batch are a group. Events have
+    a beginning in common only if the ids are of one length, which stands in it."""
     groups: list[list[Any]] = []
     here = dict.fromkeys(numbers[place] for place in places)
     common, first_id = batches[numbers[places[0]]].status, tasks[places[0]].definition.id
-    shared = all(batches[number].status == common for number in here) and all(
-        len(tasks[place].definition.id) == len(first_id) for place in places
-    )
+    shared = one_length and all(batches[number].status == common for number in here)
     parts: list[bytes | str] = [*_in_common(common, first_id)] if shared else [b"", b""]
     last, status_body = -1, b""
     for place in places:
