@@ -39,6 +39,10 @@ class Created(msgspec.Struct, frozen=True, gc=False):
     why: str = ""
 
 
+CREATED = Created(CreateKind.CREATED)
+"""The outcome of most creations, which all of them share."""
+
+
 class ChangeKind(StrEnum):
     """How one change ended."""
 

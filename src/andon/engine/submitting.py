@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from andon.contract.isolation import AT_FAULT, each_alone, why_of
 from andon.contract.limits import MAX_BATCH, in_batches
-from andon.contract.outcomes import Created, CreateKind
+from andon.contract.outcomes import CREATED, Created, CreateKind
 from andon.contract.refusals import create_refused
 from andon.contract.store import Store, TakesMany, Transactional
 from andon.engine.base import Joinable, Submission, Submitted
@@ -102,7 +102,7 @@ class Submitting:
     ) -> "CoroutineType[Any, Any, list[Submitted]]":
         """Submit all; outcomes in the order given."""
         if len(submissions) == 1 and not submissions[0].dependencies:
-            return self._submit_flat(submissions)
+            return self._submit_one(submissions[0])
         for submission in submissions:
             if submission.dependencies:
                 return self._graphs.submit(submissions)
@@ -178,7 +178,7 @@ class Submitting:
         """Records and refusals of one batch. Other coroutines get their turn in between."""
         now, write_id = self._store.now(), new_write_id()
         outcomes, tasks = self._records(submissions[:MAX_BATCH], now, write_id)
-        if _may_be_new(outcomes):
+        if len(tasks) < len(outcomes) and _may_be_new(outcomes):
             await self._book.refresh()
             outcomes, tasks = self._records(submissions[:MAX_BATCH], now, write_id)
         for some in in_batches(submissions[MAX_BATCH:]):
@@ -186,7 +186,8 @@ class Submitting:
             more_outcomes, more_tasks = self._records(some, now, write_id)
             outcomes += more_outcomes
             tasks += more_tasks
-        outcomes = await self._unless_stored(submissions, outcomes)
+        if len(tasks) < len(outcomes):
+            outcomes = await self._unless_stored(submissions, outcomes)
         if any(s.group_owner is not None for s in submissions):
             return await self._let_in(submissions, outcomes, tasks)
         return outcomes, tasks
@@ -296,7 +297,7 @@ class Submitting:
         self, outcomes: Sequence[Submitted | None], tasks: Sequence[Task]
     ) -> list[Submitted]:
         created = await each_alone(self._store.create, tasks, create_refused) if tasks else []
-        if len(tasks) == len(outcomes) and all(c.kind is _CREATED for c in created):
+        if created.count(CREATED) == len(outcomes):
             return [accepted(task) for task in tasks]
         pairs = list(zip(tasks, created, strict=True))
         unsettled = [pair for pair in pairs if _is_unsettled(*pair)]

@@ -5,7 +5,7 @@ from itertools import islice
 
 from andon.contract.limits import MAX_BATCH
 from andon.contract.notes import NotePut
-from andon.contract.outcomes import Created, CreateKind
+from andon.contract.outcomes import CREATED, Created, CreateKind
 from andon.contract.requests import NotedTask
 from andon.lifecycle.batches import alike
 from andon.lifecycle.effects import Effects
@@ -16,7 +16,6 @@ from andon.stores.memory.notes import Notes
 from andon.stores.memory.records import Records
 from andon.stores.memory.row import Row
 
-_CREATED = Created(CreateKind.CREATED)
 _NOTE_CHANGED = Created(CreateKind.NOTE_CHANGED)
 
 
@@ -66,7 +65,7 @@ class Creating:
             refused = self._taken(row, effects, now) or self._full(row.task, named)
             if refused is None:
                 self._records.insert(row, effects, now)
-            outcomes.append(refused or _CREATED)
+            outcomes.append(refused or CREATED)
         return outcomes
 
     def _taken(self, new: Row, effects: Effects, now: int) -> Created | None:

@@ -12,7 +12,7 @@ from andon.contract.topics import CONFIG_TOPIC
 from andon.lifecycle.batches import NewTasks
 from andon.lifecycle.indexes import IndexEntry
 from andon.model.words import State
-from andon.stores.kit.codec import encode, encode_event
+from andon.stores.kit.codec import around_id, encode, encode_event, of_one_length
 from andon.stores.kit.topics import topics_of
 from andon.stores.postgres.arrays import numbers
 from andon.stores.postgres.creating import lane_of, names_of
@@ -84,7 +84,7 @@ async def arguments(
 def _is_shared(batches: Sequence[NewTasks], ids: Sequence[str]) -> bool:
     """Whether they have one status, and so one place in their lane, and events that differ by the
     id alone."""
-    return len(batches) == 1 and len(set(map(len, ids))) == 1
+    return len(batches) == 1 and of_one_length(ids)
 
 
 def _shared(batches: Sequence[NewTasks], ids: Sequence[str]) -> tuple[int | bytes | None, ...]:
@@ -93,8 +93,7 @@ def _shared(batches: Sequence[NewTasks], ids: Sequence[str]) -> tuple[int | byte
     if not _is_shared(batches, ids):
         return None, None, None, None
     status = batches[0].status
-    head, _, tail = encode_event(status.events[-1], ids[0]).rpartition(ids[0].encode())
-    return status.created_at, encode(status), head, tail
+    return status.created_at, encode(status), *around_id(status.events[-1], ids[0])
 
 
 def _own(

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import json
 
 from andon.contract.limits import MAX_BATCH
-from andon.contract.outcomes import Created, CreateKind
+from andon.contract.outcomes import CREATED, Created, CreateKind
 from andon.contract.topics import CONFIG_TOPIC, task_topic
 from andon.lifecycle.batches import alike
 from andon.lifecycle.effects import Effects
@@ -18,8 +18,6 @@ from andon.model.words import State
 from andon.stores.kit.codec import Undecodable, decode_definition, encode, encode_event
 from andon.stores.kit.topics import topics_of
 from andon.stores.postgres.names import Lane, Names
-
-CREATED = Created(CreateKind.CREATED)
 
 MOST_OFFERED = 8
 """How many of the oldest tasks a full queue names, for `discard-old` to evict."""

@@ -18,7 +18,7 @@ from andon.contract.isolation import (
 )
 from andon.contract.limits import MAX_BATCH, in_batches
 from andon.contract.notes import Note, NoteName, NotePut, PutNote
-from andon.contract.outcomes import Changed, Created, CreateKind, Due, Verdict
+from andon.contract.outcomes import CREATED, Changed, Created, CreateKind, Due, Verdict
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
 from andon.contract.refusals import create_refused, renewal_refused
 from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
@@ -40,7 +40,6 @@ from andon.stores.postgres.committing import Committing
 from andon.stores.postgres.connection import Connection
 from andon.stores.postgres.connections import Connections
 from andon.stores.postgres.creating import (
-    CREATED,
     MOST_OFFERED,
     Creation,
     arguments_of_one,

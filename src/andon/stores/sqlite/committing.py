@@ -90,7 +90,7 @@ def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed
     """All at once; None, to be rolled back, if any guard did not hold."""
     db = tx.db
     positions = tx.chain_events(
-        (p.change.before.ref, p.change.before.definition.id, p.change.event) for p in prepared
+        [(p.change.before.ref, p.change.before.definition.id, p.change.event) for p in prepared]
     )
     moves: list[tuple[object, ...]] = []
     results: list[tuple[int, bytes]] = []
