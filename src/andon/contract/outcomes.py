@@ -66,6 +66,12 @@ class Changed(msgspec.Struct, frozen=True, gc=False):
     has_dependents: bool = False  #: the task has ended and has edges, settled or not
 
 
+APPLIED = Changed(ChangeKind.APPLIED)
+"""The outcome of most changes, which all of them share."""
+
+HAS_DEPENDENTS = Changed(ChangeKind.APPLIED, has_dependents=True)
+
+
 class Verdict(StrEnum):
     """Answer to a renewal."""
 

@@ -39,6 +39,7 @@ from andon.model.text import storable
 from andon.model.words import State
 
 _REPORT = "report"
+_APPLIED = ChangeKind.APPLIED  # see `lifecycle.admission`
 
 
 class Mark(NamedTuple):
@@ -285,7 +286,7 @@ class _Sent(Told[Changed]):
         return self._runs.applied(self._task, self._moved, outcome)
 
     def set_result(self, result: Changed, /) -> None:
-        if result.kind is ChangeKind.APPLIED:
+        if result.kind is _APPLIED:
             super().set_result(result)
         elif result.kind is ChangeKind.INVALID:
             self._then(None, NotWritable(self._task.id, _REPORT, result.why))

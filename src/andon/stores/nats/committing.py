@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from andon.contract.isolation import AT_FAULT, why_of
-from andon.contract.outcomes import Changed, ChangeKind
+from andon.contract.outcomes import APPLIED, Changed, ChangeKind
 from andon.contract.requests import Change
 from andon.contract.topics import ready_topic, task_topic
 from andon.lifecycle.constants import SUBMIT_WINDOW_MS
@@ -32,7 +32,6 @@ from andon.stores.nats.subjects import is_token
 if TYPE_CHECKING:
     from andon.stores.nats.timers import Wanted
 
-_APPLIED = Changed(ChangeKind.APPLIED)
 _GONE = Changed(ChangeKind.GONE)
 _REFUSED = "the server refuses the message"
 
@@ -133,7 +132,7 @@ class _Commit:
         if stored.body.deleted:
             fresh = stored.body.deleted > now - SUBMIT_WINDOW_MS
             wrote = any(e.write_id == write_id for e in stored.body.events)
-            return _APPLIED if fresh and write_id and wrote else _GONE
+            return APPLIED if fresh and write_id and wrote else _GONE
         task = stored.task
         assert task is not None
         before = change.before
@@ -161,7 +160,7 @@ class _Commit:
         if stored.body.linked and is_over(task.state):
             linked = await self._context.edges.with_edges([task.id])
             return Changed(ChangeKind.APPLIED, has_dependents=bool(linked))
-        return _APPLIED
+        return APPLIED
 
     async def _write(self, records: dict[int, StoredRecord]) -> list[int]:
         """Write what was planned; those whose guard did not hold."""
@@ -358,7 +357,7 @@ class _Commit:
         self._timers.held.pop(task_id, None)
         self._timers.shared.written(task_id, plan.stored.body.revision, plan.purged)
         self._outcomes[position] = (
-            Changed(ChangeKind.APPLIED, has_dependents=True) if plan.edges else _APPLIED
+            Changed(ChangeKind.APPLIED, has_dependents=True) if plan.edges else APPLIED
         )
         if plan.body.state == State.ACTIVE and not plan.body.deleted:
             self._records.remember(StoredRecord(plan.body, plan.subject, seq, seq))

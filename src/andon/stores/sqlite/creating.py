@@ -11,6 +11,7 @@ from andon.contract.notes import PutNote
 from andon.contract.outcomes import CREATED, Created, CreateKind
 from andon.lifecycle.batches import NewTasks, alike
 from andon.lifecycle.constants import SUBMIT_WINDOW_MS
+from andon.lifecycle.daily import day_of
 from andon.lifecycle.effects import Effects
 from andon.lifecycle.unique import keeps_from_others
 from andon.model.task import Task
@@ -255,7 +256,7 @@ def _add_rows(tx: Transaction, p: Prepared, first: int, rows: _Rows) -> None:
         entry.state, status.revision, entry.timer, entry.key, entry.group,
     )  # fmt: skip
     dead = 1 if entry.dead_letter else None
-    tx.tally([(entry.queue, event)], len(batch.tasks))
+    tx.tally(entry.queue, day_of(event.at), effects.tally, len(batch.tasks))
     tx.hint_timer(timer)
     seqs = range(first, first + len(p.ids))
     positions = tx.begin_events(seqs, p.ids, event)

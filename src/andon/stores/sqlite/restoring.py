@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 
 from andon.contract.requests import Snapshot
 from andon.model.words import TERMINAL, State
+from andon.stores.kit.daily_sums import summed
 from andon.stores.sqlite.creating import (
     Prepared,
     already_there,
@@ -61,7 +62,8 @@ def _row(tx: Transaction, seq: int, p: Prepared, snapshot: Snapshot) -> tuple[ob
     last = None
     for event in snapshot.history:
         last = tx.add_event(seq, task.id, event, last)
-    tx.tally((entry.queue, event) for event in snapshot.history)
+    for (queue, day, tally), times in summed((entry.queue, e) for e in snapshot.history).items():
+        tx.tally(queue, day, tally, times)
     run: tuple[object, ...] = (None, status.fence, None, None, None, None, None, None)
     if cell is not None:
         run = (cell.run, status.fence, status.worker, status.runs[-1].claimed_at,

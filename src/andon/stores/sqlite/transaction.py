@@ -10,12 +10,13 @@ from andon.model.fleet import QueueConfig
 from andon.model.task import TaskEvent
 from andon.model.words import Event
 from andon.stores.kit.codec import encode_event, encode_events
-from andon.stores.kit.daily_sums import add_up
 from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import CONFIG, LIFE
 
 if TYPE_CHECKING:
     from andon.lifecycle.daily import Tally
+
+_CLAIM = Event.CLAIM  # see `lifecycle.admission`
 
 DEAD = "+dead"
 PARKED = "+parked"
@@ -106,7 +107,7 @@ class Transaction:
 
     def add_event(self, seq: int, task_id: str, event: TaskEvent, prev: int | None) -> int:
         """Append an event to the log, after the task's event at `prev`; its position."""
-        told = self.begun if event.event is Event.CLAIM else self.moved
+        told = self.begun if event.event is _CLAIM else self.moved
         [pos] = self._take_positions((task_id,), told)
         self._events.append((pos, seq, prev, event.at, encode_event(event, task_id)))
         return pos
@@ -205,10 +206,11 @@ class Transaction:
         key = (queue, state)
         self._counts[key] = self._counts.get(key, 0) + change
 
-    def tally(self, events: Iterable[tuple[str, TaskEvent]], times: int = 1) -> None:
-        """Count events, each beside its queue and so many times, in the daily history; written at
-        `finish`."""
-        add_up(events, self._tallies, times)
+    def tally(self, queue: str, day: int, tally: "Tally | None", times: int = 1) -> None:
+        """Count moves of one day in the daily history; written at `finish`."""
+        if tally is not None:
+            key = (queue, day, tally)
+            self._tallies[key] = self._tallies.get(key, 0) + times
 
     def counted(self, queue: int, state: str) -> int:
         """A count as it stands within this transaction."""
