@@ -6,7 +6,7 @@ Each submission stands alone, except those of one call that depend on one anothe
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -102,7 +102,7 @@ class Submitting:
     ) -> "CoroutineType[Any, Any, list[Submitted]]":
         """Submit all; outcomes in the order given."""
         if len(submissions) == 1 and not submissions[0].dependencies:
-            return self._submit_one(submissions[0])
+            return self.submit_alone(submissions[0])
         for submission in submissions:
             if submission.dependencies:
                 return self._graphs.submit(submissions)
@@ -112,23 +112,21 @@ class Submitting:
         self, submissions: Sequence[Submission]
     ) -> "CoroutineType[Any, Any, list[Submitted]]":
         if len(submissions) == 1:
-            return self._submit_one(submissions[0])
+            return self.submit_alone(submissions[0])
         return self._submit_bulk(submissions)
 
-    async def _submit_one(self, submission: Submission) -> list[Submitted]:
-        submitted, _ = await self.submit_alone(submission)
-        return [submitted]
-
-    async def submit_alone(self, submission: Submission) -> tuple[Submitted, Task | None]:
-        """Submit one that depends on none: how it ended, and its record, if that was created just
+    async def submit_alone(
+        self, submission: Submission, made: Callable[[Task], None] | None = None
+    ) -> list[Submitted]:
+        """Submit one that depends on none. `made` is told its record, if that was created just
         now."""
         try:
             now = self._store.now()
             task = self._record(submission, now, self._lone_write(submission.id, now))
         except Exception as error:
             if _may_be_known(error):
-                return await self._decided_anew(submission)
-            return refused(submission, error), None
+                return await self._submit_bulk([submission])  # decides by what the store has now
+            return [refused(submission, error)]
         created: Created | None
         try:
             if submission.group_owner is None:
@@ -138,15 +136,12 @@ class Submitting:
         except AT_FAULT as error:
             created = create_refused(task, why_of(error))
         if created is None:
-            return await self._decided_anew(submission)
+            return await self._submit_bulk([submission])
         if created.kind is _CREATED:
-            return accepted(task), task
-        return await self._settled(task, created), None
-
-    async def _decided_anew(self, submission: Submission) -> tuple[Submitted, None]:
-        """The same by what the store has now, where that was not asked before."""
-        [submitted] = await self._submit_bulk([submission])
-        return submitted, None
+            if made is not None:
+                made(task)
+            return [accepted(task)]
+        return [await self._settled(task, created)]
 
     async def drain(self) -> None:
         """Wait until everything handed over so far is written."""
