@@ -284,7 +284,7 @@ def kept_for(task: Task, status: Status) -> int | None:
         return 0
     if state is _RECURRING:
         return None
-    if is_dead_letter(task, status):
+    if state in DEAD_LETTER_STATES and is_dead_letter(task, status):
         seconds = policy.dead_letter_retention
     else:
         seconds = policy.retention.of(state)

@@ -84,7 +84,9 @@ def entry_of(task: Task) -> IndexEntry:
     if state is _PENDING:
         # Its one timer is the moment from which it cannot be claimed any more (docs/rulings.md,
         # R6).
-        ready = ReadyEntry(status.priority, status.order, timer, first_limit(task), kind_of(task))
+        policy = task.policy
+        limit, kind = first_limit(status, policy), kind_of(definition, policy)
+        ready = ReadyEntry(status.priority, status.order, timer, limit, kind)
     unique_key, unique_until = definition.unique_key, None
     if unique_key is not None:
         policy = task.policy
