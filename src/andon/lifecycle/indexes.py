@@ -85,8 +85,13 @@ def entry_of(task: Task) -> IndexEntry:
         # Its one timer is the moment from which it cannot be claimed any more (docs/rulings.md,
         # R6).
         policy = task.policy
-        limit, kind = first_limit(status, policy), kind_of(definition, policy)
-        ready = ReadyEntry(status.priority, status.order, timer, limit, kind)
+        ready = ReadyEntry(
+            status.priority,
+            status.order,
+            timer,
+            first_limit(status, policy),
+            kind_of(definition, policy),
+        )
     unique_key, unique_until = definition.unique_key, None
     if unique_key is not None:
         policy = task.policy

@@ -11,6 +11,7 @@ from andon.lifecycle.batches import alike
 from andon.lifecycle.effects import Effects
 from andon.model.task import Task
 from andon.model.words import State
+from andon.stores.kit.partitions import partitions_of
 from andon.stores.memory.fleet import Fleet
 from andon.stores.memory.notes import Notes
 from andon.stores.memory.records import Records
@@ -29,13 +30,13 @@ class Creating:
         fleet: Fleet,
         notes: Notes,
         now: Callable[[], int],
-        partition_of: Callable[[str], int],
+        partitions: int,
     ) -> None:
         self._records = records
         self._fleet = fleet
         self._notes = notes
         self._now = now
-        self._partition_of = partition_of
+        self._partitions = partitions
 
     def create(self, tasks: Sequence[Task]) -> list[Created]:
         """An outcome for each."""
@@ -51,8 +52,9 @@ class Creating:
 
     def _rows(self, tasks: Sequence[Task]) -> list[tuple[Row, Effects]]:
         """Every row, before the first is written: what cannot be is found by then."""
+        places = iter(partitions_of([task.definition.id for task in tasks], self._partitions))
         return [
-            (Row(task, self._partition_of(task.definition.id), batch.entry), batch.effects)
+            (Row(task, next(places), batch.entry), batch.effects)
             for batch in alike(tasks)
             for task in batch.tasks
         ]

@@ -48,10 +48,10 @@ def _key(entry: IndexEntry) -> tuple[Any, ...]:
 
 
 async def arguments(
-    batches: Sequence[NewTasks], partition: int, names: Names
+    batches: Sequence[NewTasks], ids: Sequence[str], partition: int, names: Names
 ) -> tuple[list[Any], set[str]]:
     """Arguments of the statement after its first two, and the topics of its hints but for the
-    tasks' own."""
+    tasks' own. `ids` are those of all tasks."""
     effects, first = batches[0].effects, batches[0].entry
     ready, queue, name = first.ready, first.queue, first.name
     topics = set(topics_of(effects, batches[0].status.created_at))
@@ -60,10 +60,8 @@ async def arguments(
     lane = lane_of(queue, name, ready, names, partition)
     assert lane is not None
     assert ready is not None
-    tasks = [task for batch in batches for task in batch.tasks]
     await names.know_lanes((lane,))
-    ids = [task.definition.id for task in tasks]
-    definitions = [encode(task.definition) for task in tasks]
+    definitions = [encode(task.definition) for batch in batches for task in batch.tasks]
     starts = list(accumulate(map(len, definitions), initial=1))[:-1]
     return [
         partition,

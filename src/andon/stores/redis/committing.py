@@ -53,8 +53,8 @@ async def commit(at: Partitions, changes: Sequence[Change]) -> list[Changed]:
     gone = [
         (parent, change.before.definition.id)
         for change, outcome in zip(changes, outcomes, strict=True)
-        if outcome.kind is ChangeKind.APPLIED
-        and (change.after is None or change.discard is not None)
+        if (change.after is None or change.discard is not None)
+        and outcome.kind is ChangeKind.APPLIED
         for parent in change.before.definition.dependencies
     ]
     if gone:  # edges that end in a deleted task go with it

@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 import msgspec
@@ -17,6 +17,7 @@ from andon.lifecycle.unique import keeps_from_others
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.kit.codec import Undecodable, decode_definition, encode
+from andon.stores.kit.partitions import partitions_of
 from andon.stores.sqlite import notes
 from andon.stores.sqlite.lanes import Bound, lane_of, wake
 from andon.stores.sqlite.placing import place
@@ -51,14 +52,14 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
         )
 
 
-def prepare(tasks: Sequence[Task], partition_of: Callable[[str], int]) -> list[Prepared]:
+def prepare(tasks: Sequence[Task], partitions: int) -> list[Prepared]:
     """Encode records outside the transaction; what they share only once."""
     prepared: list[Prepared] = []
     for batch in alike(tasks):
         ids = [task.definition.id for task in batch.tasks]
-        partitions = [partition_of(task_id) for task_id in ids]
         definitions = [encode(task.definition) for task in batch.tasks]
-        prepared.append(Prepared(batch, encode(batch.status), ids, partitions, definitions))
+        places = partitions_of(ids, partitions)
+        prepared.append(Prepared(batch, encode(batch.status), ids, places, definitions))
     return prepared
 
 

@@ -1,6 +1,6 @@
 """Restoring: records moved in from another store, in whatever state they were there."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from andon.contract.requests import Snapshot
 from andon.model.words import TERMINAL, State
@@ -22,9 +22,9 @@ Arrival = tuple[Prepared, Snapshot]
 """One record that moves in: a batch of its own, since no two lives are alike."""
 
 
-def prepare(snapshots: Sequence[Snapshot], partition_of: Callable[[str], int]) -> list[Arrival]:
+def prepare(snapshots: Sequence[Snapshot], partitions: int) -> list[Arrival]:
     """Encode records outside the transaction."""
-    return [(prepare_records([s.task], partition_of)[0], s) for s in snapshots]
+    return [(prepare_records([s.task], partitions)[0], s) for s in snapshots]
 
 
 def restore(tx: Transaction, arrivals: Sequence[Arrival]) -> list[bool]:
