@@ -2,6 +2,7 @@
 
 import logging
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -74,6 +75,28 @@ async def test_a_name_that_is_none_is_refused_with_the_nearest_and_alone(shop: S
         assert error.field == "retry"
     with pytest.raises(InvalidSubmission, match="gentle"):
         await shop.engine.configure_queue("mail", {"policy": {"retry": "gentel"}})
+
+
+@pytest.mark.parametrize(
+    ("field", "given"),
+    [
+        ("task", {"name": "bad name"}),
+        ("queue", {"queue": "bad queue"}),
+        ("version", {"version": -1}),
+    ],
+)
+async def test_a_type_or_queue_that_no_task_can_have_is_refused_alone_and_each_time(
+    shop: Shop, field: str, given: dict[str, Any]
+) -> None:
+    """It is looked at when the policy of its tasks is resolved, which is done once."""
+    for first, bad, last in ("abc", "def"):
+        outcomes = await shop.engine.submit(
+            [shop.submission(first), shop.submission(bad, **given), shop.submission(last)]
+        )
+        assert [one.error is None for one in outcomes] == [True, False, True]
+        error = outcomes[1].error
+        assert isinstance(error, InvalidSubmission)
+        assert error.field == field
 
 
 async def test_a_name_that_was_set_elsewhere_a_moment_ago_is_known(shop: Shop) -> None:
