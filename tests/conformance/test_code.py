@@ -412,7 +412,7 @@ async def test_the_kinds_that_queues_have_ready_are_listed(kit: Kit) -> None:
 
 async def test_a_kind_is_listed_as_the_lifecycle_writes_it(kit: Kit) -> None:
     task = await kit.submit(name="shop.charge", version=12)
-    assert await ready(kit) == {("default", kind_of(task))}
+    assert await ready(kit) == {("default", kind_of(task.definition, task.policy))}
 
 
 async def test_only_what_is_ready_is_listed(kit: Kit) -> None:

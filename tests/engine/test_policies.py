@@ -2,6 +2,7 @@
 
 import logging
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -76,6 +77,28 @@ async def test_a_name_that_is_none_is_refused_with_the_nearest_and_alone(shop: S
         await shop.engine.configure_queue("mail", {"policy": {"retry": "gentel"}})
 
 
+@pytest.mark.parametrize(
+    ("field", "given"),
+    [
+        ("task", {"name": "bad name"}),
+        ("queue", {"queue": "bad queue"}),
+        ("version", {"version": -1}),
+    ],
+)
+async def test_a_type_or_queue_that_no_task_can_have_is_refused_alone_and_each_time(
+    shop: Shop, field: str, given: dict[str, Any]
+) -> None:
+    """It is looked at when the policy of its tasks is resolved, which is done once."""
+    for first, bad, last in ("abc", "def"):
+        outcomes = await shop.engine.submit(
+            [shop.submission(first), shop.submission(bad, **given), shop.submission(last)]
+        )
+        assert [one.error is None for one in outcomes] == [True, False, True]
+        error = outcomes[1].error
+        assert isinstance(error, InvalidSubmission)
+        assert error.field == field
+
+
 async def test_a_name_that_was_set_elsewhere_a_moment_ago_is_known(shop: Shop) -> None:
     other = LocalEngine(shop.engine.store)
     await other.put_policy("fresh", {"max_retries": 7})
@@ -140,9 +163,9 @@ async def test_a_retention_that_is_none_is_named_and_the_rest_goes_on(
     with caplog.at_level(logging.ERROR):
         for _ in range(4):
             await book.refresh()
-    policy, _ = book.policy("mail", "job", 0, {"retry": "gentle"})
+    policy = book.policy("mail", "job", 0, {"retry": "gentle"}).policy
     assert (policy.max_retries, policy.retention) == (9, Policy().retention)
-    assert book.policy("mail", "job", 0, {})[0].max_retries == 8
+    assert book.policy("mail", "job", 0, {}).policy.max_retries == 8
     said = Counter(record.getMessage() for record in caplog.records)
     assert max(said.values()) <= 2, "once by this book, and once by the engine's own"
     policies, of_retention = sorted(said, key=lambda text: "setting retention " in text)

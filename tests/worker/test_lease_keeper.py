@@ -63,7 +63,7 @@ class Bench:
         task = admit(Definition(id=run, name="n", policy=Policy(lease=lease)), 1, "w")
         task = stamped(task, Stamp(run, 1, "w", "t", 1, 30_001))
         context = Context(task, "w", self.keeper.mark, self.clock)
-        self.keeper.hold(Lease(context, length=30, sent_at=self.clock.now))
+        self.keeper.hold(Lease(context, run, 30, lease, self.clock.now))
         return context
 
     def turn(self, seconds: float) -> float:

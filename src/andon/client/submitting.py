@@ -129,14 +129,14 @@ class Submitting(StoreAccess):
 
     async def send_drafts(self, drafts: Sequence[Draft[Any]]) -> list[Submitted]:
         """Submit drafts in one call; how each ended, in the order given."""
-        connections = {id(draft.connection): draft.connection for draft in drafts}
-        if len(connections) > 1:
+        connection = drafts[0].connection if drafts else None
+        submissions = [draft.submission for draft in drafts if draft.connection is connection]
+        if len(submissions) < len(drafts):
             raise TypeError(
                 "These drafts are for several connections; submit those of each in a call of "
                 "their own."
             )
-        connection = next(iter(connections.values()), None)
-        return await self._send([draft.submission for draft in drafts], connection)
+        return await self._send(submissions, connection)
 
     async def _send(self, submissions: list[Submission], connection: Any = None) -> list[Submitted]:
         for hook in self._on_submit:

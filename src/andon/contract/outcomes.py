@@ -39,6 +39,10 @@ class Created(msgspec.Struct, frozen=True, gc=False):
     why: str = ""
 
 
+CREATED = Created(CreateKind.CREATED)
+"""The outcome of most creations, which all of them share."""
+
+
 class ChangeKind(StrEnum):
     """How one change ended."""
 
@@ -60,6 +64,12 @@ class Changed(msgspec.Struct, frozen=True, gc=False):
     limit: int = 0
     why: str = ""
     has_dependents: bool = False  #: the task has ended and has edges, settled or not
+
+
+APPLIED = Changed(ChangeKind.APPLIED)
+"""The outcome of most changes, which all of them share."""
+
+HAS_DEPENDENTS = Changed(ChangeKind.APPLIED, has_dependents=True)
 
 
 class Verdict(StrEnum):

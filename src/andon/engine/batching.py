@@ -176,7 +176,7 @@ class Batcher(Generic[Item, Outcome]):
             return [waiting.popleft() for _ in range(min(most, len(waiting)))]
         batch: list[tuple[Item, Taker[Outcome]]] = []
         seen: set[Hashable] = set()
-        while waiting and len(batch) < most:
+        for _ in range(min(most, len(waiting))):
             name = key(waiting[0][0])
             if name in seen:
                 break

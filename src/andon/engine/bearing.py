@@ -9,7 +9,7 @@ from andon.engine.base import Submission
 from andon.engine.book import PolicyBook
 from andon.engine.definitions import define
 from andon.engine.graph import Graph
-from andon.lifecycle.admission import check_form, check_times
+from andon.lifecycle.admission import check_own, check_times
 from andon.lifecycle.births import FIELD, MOST_BIRTHS, check_births, too_many
 from andon.lifecycle.joins import join_of
 from andon.lifecycle.named import OPTION
@@ -70,7 +70,7 @@ class Bearing:
     def _definition(self, bearer: str, follow_up: Submission, now: int) -> Definition:
         try:
             definition = define(follow_up, self._book, now, self._max_payload)
-            check_form(definition)
+            check_own(definition)
             if follow_up.group_owner is not None:
                 raise InvalidSubmission(
                     "group_owner does not go with follow-ups, which no group may refuse.",

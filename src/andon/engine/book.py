@@ -7,11 +7,12 @@ per (queue, type, options) and shared by every task that has the same (docs/ruli
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from andon.contract.store import Store
 from andon.contract.topics import CONFIG_TOPIC
 from andon.engine.base import Submission
+from andon.lifecycle.admission import check_type
 from andon.lifecycle.named import OPTION, read
 from andon.lifecycle.policies import check_retry_policy, resolve
 from andon.lifecycle.profiles import Profile
@@ -32,6 +33,14 @@ _PAUSE_S = 1.0
 """Before the configuration is looked at again when that has failed."""
 
 
+class Resolved(NamedTuple):
+    """What the layers of one submission give together."""
+
+    policy: Policy
+    type_known: bool  #: whether the task type's layer was among them
+    profile: Profile  #: whose defaults were the weakest of them
+
+
 class PolicyBook:
     """Resolves policies from their layers; `refresh` reads queues, types and settings anew."""
 
@@ -45,7 +54,7 @@ class PolicyBook:
         self._published_queues: dict[tuple[str, int], str] = {}
         self._own_queues: dict[tuple[str, int], str] = {}
         self._queue_of: dict[tuple[str, int], str] = {}  # found before
-        self._cache: dict[object, tuple[Policy, bool]] = {}
+        self._cache: dict[object, Resolved] = {}
         self._said: dict[str, bytes] = {}  # of settings that cannot be used
         self.named: dict[str, PolicyOptions] = {}  #: retry policies by name
 
@@ -169,17 +178,19 @@ class PolicyBook:
         version: int,
         options: dict[str, Any],
         profile: str | None = None,
-    ) -> tuple[Policy, bool]:
-        """The policy these layers give, and whether the task type's layer was known. `profile`:
-        whose defaults are the weakest of them, if not the application's."""
+    ) -> Resolved:
+        """What these layers give. `profile`: whose defaults are the weakest of them, if not the
+        application's. Raises `InvalidSubmission` also for a type or queue that no task can have,
+        so that who has a policy need not look at them again."""
         key = (queue, name, version, _key_of(options) if options else (), profile)
         found = self._cache.get(key)
         if found is None:
+            check_type(name, version, queue)
             of_type = self.type_layer(name, version)
-            known = of_type is not None
             queue_layer = self.queue(queue).policy
+            whose = self.profile_of(profile)
             policy = resolve(
-                self.profile_of(profile).defaults,
+                whose.defaults,
                 self._store_layer,
                 queue_layer,
                 of_type or {},
@@ -188,7 +199,7 @@ class PolicyBook:
             )
             if len(self._cache) >= _MOST_CACHED:
                 self._cache.clear()
-            found = self._cache[key] = (policy, known)
+            found = self._cache[key] = Resolved(policy, of_type is not None, whose)
         return found
 
     def type_layer(self, name: str, version: int) -> dict[str, Any] | None:

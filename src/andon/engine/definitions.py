@@ -41,13 +41,12 @@ def digest_of(submission: Submission) -> str:
 def define(submission: Submission, book: PolicyBook, now: int, max_payload: int) -> Definition:
     """The definition of a submission at `now`. Raises `InvalidSubmission`."""
     s = submission
-    profile = book.profile_of(s.profile)
     if len(s.args) > max_payload:
-        most = max(max_payload, profile.max_args)
+        most = max(max_payload, book.profile_of(s.profile).max_args)
         if len(s.args) > most:
             raise PayloadTooLarge("args", len(s.args), most)
     queue = book.queue_of(s) if s.queue is None else s.queue
-    policy, type_known = book.policy(queue, s.name, s.version, s.options, s.profile)
+    policy, type_known, profile = book.policy(queue, s.name, s.version, s.options, s.profile)
     run_at = s.run_at
     if s.delay is not None:
         run_at = now + _milliseconds(s.delay, "delay")

@@ -49,9 +49,8 @@ class GraphSubmits:
     def _refuses_missing(self, s: Submission) -> bool:
         try:
             queue = self._book.queue_of(s)
-            return refuses_missing(
-                self._book.policy(queue, s.name, s.version, s.options, s.profile)[0]
-            )
+            resolved = self._book.policy(queue, s.name, s.version, s.options, s.profile)
+            return refuses_missing(resolved.policy)
         except Exception:
             return False  # it is refused all the same, for what is wrong with its policy
 

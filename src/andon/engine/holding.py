@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from andon.contract.isolation import AT_FAULT, why_of
-from andon.contract.outcomes import Changed, ChangeKind, Created, CreateKind
+from andon.contract.outcomes import CREATED, Changed, ChangeKind, Created, CreateKind
 from andon.contract.requests import Change
 from andon.contract.store import Store
 from andon.engine.control import Control, change_of
@@ -117,7 +117,7 @@ class Holding:
             return task, found
         if not is_repeat_of(task.definition.digest, found.digest):
             return task, found
-        return stored, Created(CreateKind.CREATED)
+        return stored, CREATED
 
     async def _follow(self, task: Task, holder: Task) -> tuple[Task, Created]:
         """Store the task to begin at the end of the active holder."""

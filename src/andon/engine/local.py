@@ -247,7 +247,9 @@ class LocalEngine(StoreReads):
         need not read it. None: it was not created just now, or it waits for others, whose ends
         may have changed it since."""
         if not submission.dependencies:
-            return await self._submitting.submit_alone(submission)
+            made: list[Task] = []
+            [submitted] = await self._submitting.submit_alone(submission, made.append)
+            return submitted, made[0] if made else None
         [submitted] = await self.submit([submission])
         return submitted, None
 

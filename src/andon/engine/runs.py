@@ -39,6 +39,7 @@ from andon.model.text import storable
 from andon.model.words import State
 
 _REPORT = "report"
+_APPLIED = ChangeKind.APPLIED  # see `lifecycle.admission`
 
 
 class Mark(NamedTuple):
@@ -105,14 +106,14 @@ class Runs:
     def _fill_in(self, task: Task) -> None:
         d = task.definition
         try:
-            policy, known = self._book.policy(d.queue, d.name, d.version, d.policy_given, d.profile)
+            found = self._book.policy(d.queue, d.name, d.version, d.policy_given, d.profile)
         except Exception as error:  # its own: the others of the claim are filled in
             self._unfilled.failed(task.id, error)
             return  # it runs by the policy that was resolved at its submit
-        if known:
+        if found.type_known:
             # Stored with the next move of this run; until then every reader resolves the same.
             task.status = copy(task.status)
-            task.status.policy = policy
+            task.status.policy = found.policy
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         """Say that runs live."""
@@ -285,7 +286,7 @@ class _Sent(Told[Changed]):
         return self._runs.applied(self._task, self._moved, outcome)
 
     def set_result(self, result: Changed, /) -> None:
-        if result.kind is ChangeKind.APPLIED:
+        if result.kind is _APPLIED:
             super().set_result(result)
         elif result.kind is ChangeKind.INVALID:
             self._then(None, NotWritable(self._task.id, _REPORT, result.why))

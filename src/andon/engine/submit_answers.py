@@ -39,8 +39,11 @@ def answer(task: Task, created: Created, max_size: int | None) -> Submitted:
 
 
 def accepted(task: Task) -> Submitted:
-    """The answer to one that is stored."""
-    return Submitted(task.definition.id, task.status.state, created=True, error=_invalid(task))
+    """The answer to one that is stored; with why it was recorded though it can never work
+    (docs/rulings.md, R25), if so."""
+    status = task.status
+    error = None if status.last_error is None else InvalidSubmission(status.last_error.message)
+    return Submitted(task.definition.id, status.state, True, error)
 
 
 def refused(submission: Submission, error: Exception) -> Submitted:
@@ -51,16 +54,12 @@ def refused(submission: Submission, error: Exception) -> Submitted:
     return Submitted(submission.id, None, created=False, error=error)
 
 
-def _invalid(task: Task) -> InvalidSubmission | None:
-    """Why it was recorded though it can never work (docs/rulings.md, R25), if so."""
-    failure = task.status.last_error
-    return None if failure is None else InvalidSubmission(failure.message)
-
-
 def _repeated(task: Task, created: Created) -> AndonError | None:
     """The error in the answer where the id is taken: a repeat is answered like the first."""
     if not is_repeat_of(task.definition.digest, created.digest):
         return TaskConflict(task.id)
     if was_invalid(created.digest):
-        return _invalid(task) or InvalidSubmission(f"Task {task.id!r} was recorded as invalid.")
+        failure = task.status.last_error
+        why = f"Task {task.id!r} was recorded as invalid." if failure is None else failure.message
+        return InvalidSubmission(why)
     return None

@@ -6,7 +6,7 @@ Each submission stands alone, except those of one call that depend on one anothe
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from andon.contract.isolation import AT_FAULT, each_alone, why_of
 from andon.contract.limits import MAX_BATCH, in_batches
-from andon.contract.outcomes import Created, CreateKind
+from andon.contract.outcomes import CREATED, Created, CreateKind
 from andon.contract.refusals import create_refused
 from andon.contract.store import Store, TakesMany, Transactional
 from andon.engine.base import Joinable, Submission, Submitted
@@ -36,7 +36,7 @@ from andon.engine.writes import LoneWrites, new_write_id
 from andon.lifecycle.admission import (
     admit,
     admit_invalid,
-    check_form,
+    check_own,
     check_times,
 )
 from andon.lifecycle.named import OPTION
@@ -102,7 +102,7 @@ class Submitting:
     ) -> "CoroutineType[Any, Any, list[Submitted]]":
         """Submit all; outcomes in the order given."""
         if len(submissions) == 1 and not submissions[0].dependencies:
-            return self._submit_flat(submissions)
+            return self.submit_alone(submissions[0])
         for submission in submissions:
             if submission.dependencies:
                 return self._graphs.submit(submissions)
@@ -112,23 +112,21 @@ class Submitting:
         self, submissions: Sequence[Submission]
     ) -> "CoroutineType[Any, Any, list[Submitted]]":
         if len(submissions) == 1:
-            return self._submit_one(submissions[0])
+            return self.submit_alone(submissions[0])
         return self._submit_bulk(submissions)
 
-    async def _submit_one(self, submission: Submission) -> list[Submitted]:
-        submitted, _ = await self.submit_alone(submission)
-        return [submitted]
-
-    async def submit_alone(self, submission: Submission) -> tuple[Submitted, Task | None]:
-        """Submit one that depends on none: how it ended, and its record, if that was created just
+    async def submit_alone(
+        self, submission: Submission, made: Callable[[Task], None] | None = None
+    ) -> list[Submitted]:
+        """Submit one that depends on none. `made` is told its record, if that was created just
         now."""
         try:
             now = self._store.now()
             task = self._record(submission, now, self._lone_write(submission.id, now))
         except Exception as error:
             if _may_be_known(error):
-                return await self._decided_anew(submission)
-            return refused(submission, error), None
+                return await self._submit_bulk([submission])  # decides by what the store has now
+            return [refused(submission, error)]
         created: Created | None
         try:
             if submission.group_owner is None:
@@ -138,15 +136,12 @@ class Submitting:
         except AT_FAULT as error:
             created = create_refused(task, why_of(error))
         if created is None:
-            return await self._decided_anew(submission)
+            return await self._submit_bulk([submission])
         if created.kind is _CREATED:
-            return accepted(task), task
-        return await self._settled(task, created), None
-
-    async def _decided_anew(self, submission: Submission) -> tuple[Submitted, None]:
-        """The same by what the store has now, where that was not asked before."""
-        [submitted] = await self._submit_bulk([submission])
-        return submitted, None
+            if made is not None:
+                made(task)
+            return [accepted(task)]
+        return [await self._settled(task, created)]
 
     async def drain(self) -> None:
         """Wait until everything handed over so far is written."""
@@ -178,7 +173,7 @@ class Submitting:
         """Records and refusals of one batch. Other coroutines get their turn in between."""
         now, write_id = self._store.now(), new_write_id()
         outcomes, tasks = self._records(submissions[:MAX_BATCH], now, write_id)
-        if _may_be_new(outcomes):
+        if len(tasks) < len(outcomes) and _may_be_new(outcomes):
             await self._book.refresh()
             outcomes, tasks = self._records(submissions[:MAX_BATCH], now, write_id)
         for some in in_batches(submissions[MAX_BATCH:]):
@@ -186,7 +181,8 @@ class Submitting:
             more_outcomes, more_tasks = self._records(some, now, write_id)
             outcomes += more_outcomes
             tasks += more_tasks
-        outcomes = await self._unless_stored(submissions, outcomes)
+        if len(tasks) < len(outcomes):
+            outcomes = await self._unless_stored(submissions, outcomes)
         if any(s.group_owner is not None for s in submissions):
             return await self._let_in(submissions, outcomes, tasks)
         return outcomes, tasks
@@ -296,7 +292,7 @@ class Submitting:
         self, outcomes: Sequence[Submitted | None], tasks: Sequence[Task]
     ) -> list[Submitted]:
         created = await each_alone(self._store.create, tasks, create_refused) if tasks else []
-        if len(tasks) == len(outcomes) and all(c.kind is _CREATED for c in created):
+        if created.count(CREATED) == len(outcomes):
             return [accepted(task) for task in tasks]
         pairs = list(zip(tasks, created, strict=True))
         unsettled = [pair for pair in pairs if _is_unsettled(*pair)]
@@ -309,7 +305,7 @@ class Submitting:
     ) -> Task:
         """The record of a submission. Of one that is stored, times are not held against now."""
         definition = define(submission, self._book, now, self._max_payload)
-        check_form(definition)
+        check_own(definition)
         try:
             if submission.invalid:
                 raise InvalidSubmission(submission.invalid, field="args")

@@ -79,7 +79,7 @@ class Waits:
             active_of_key = len(await self._of_key(task, State.ACTIVE))
             ahead = _ahead_of(task, await self._of_key(task, State.PENDING))
         return why_waits(
-            kind_of(task),
+            kind_of(definition, task.policy),
             config,
             workers=workers,
             codes=codes,
@@ -113,7 +113,7 @@ def _ahead_of(task: Task, pending: Sequence[Task]) -> list[Ahead]:
     for one in in_order:
         if one.id == task.id or _place(one) > _place(task):
             break
-        before.append(Ahead(one.id, kind_of(one)))
+        before.append(Ahead(one.id, kind_of(one.definition, one.policy)))
     return before
 
 

@@ -88,23 +88,11 @@ def _write(task: Task, command: Command, outcome: Outcome, *, now: int, write_id
     if source is _ACTIVE and source is not target:
         new = _left_active(task, target, command, outcome, now)
     else:
-        new = replace(status, state=target, revision=status.revision + 1, reason=outcome.reason)
-        if source is target:
-            _edit(new, command, outcome, now)
-        elif source in TERMINAL or event is _RERUN:
-            _leave_terminal(new, task.policy, command)
-        else:
-            _stop_waiting(new, task, command, outcome, now)
+        new = _moved(task, target, command, outcome, now)
     if outcome.error is not None and event is not _DELIVER:  # it is no error of the task itself
         new.last_error = outcome.error
     if source is not target:
         _enter(new, target, outcome, now)
-    if outcome.schedule is not None:
-        new.schedule = outcome.schedule
-    if event is _RUN_NOW and target is _PENDING:
-        new.rerun_by_hand = True
-    elif isinstance(command, Edit):
-        new.successor, new.owed = command.successor, command.args
     if outcome.births:
         new.owes = outcome.births
         if outcome.reason is _SUPERSEDED:
@@ -131,6 +119,26 @@ def _write(task: Task, command: Command, outcome: Outcome, *, now: int, write_id
     told = task.result if event is _DELIVER else result
     discard = _discard(task, new, told, now) if ends else None
     return Moved(new, written, result, event is _COMPLETE or event is _RERUN, discard)
+
+
+def _moved(task: Task, target: State, command: Command, outcome: Outcome, now: int) -> Status:
+    """The status after a move that does not take the run in hand from its worker."""
+    status = task.status
+    source, event = status.state, command.event
+    new = replace(status, state=target, revision=status.revision + 1, reason=outcome.reason)
+    if source is target:
+        _edit(new, command, outcome, now)
+    elif source in TERMINAL or event is _RERUN:
+        _leave_terminal(new, task.policy, command)
+    else:
+        _stop_waiting(new, task, command, outcome, now)
+    if outcome.schedule is not None:
+        new.schedule = outcome.schedule
+    if event is _RUN_NOW and target is _PENDING:
+        new.rerun_by_hand = True
+    elif isinstance(command, Edit):
+        new.successor, new.owed = command.successor, command.args
+    return new
 
 
 def _enter(new: Status, target: State, outcome: Outcome, now: int) -> None:
@@ -276,7 +284,7 @@ def kept_for(task: Task, status: Status) -> int | None:
         return 0
     if state is _RECURRING:
         return None
-    if is_dead_letter(task, status):
+    if state in DEAD_LETTER_STATES and is_dead_letter(task, status):
         seconds = policy.dead_letter_retention
     else:
         seconds = policy.retention.of(state)

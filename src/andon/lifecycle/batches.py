@@ -18,6 +18,8 @@ from andon.lifecycle.interrupting import BY_OTHERS
 from andon.model.task import Status, Task
 from andon.model.words import State
 
+_ACTIVE = State.ACTIVE  # see `admission`
+
 Move = TypeVar("Move", bound=DecidedMove)
 
 
@@ -133,7 +135,7 @@ def _end_alike(common: DecidedMove, other: DecidedMove) -> bool:
         and one.reason is two.reason
         and not owes(two)
         and other.discard is None
-        and other.before.status.state is State.ACTIVE
+        and other.before.status.state is _ACTIVE
         and event.event is its_event.event
         and event.source is its_event.source
         and event.target is its_event.target

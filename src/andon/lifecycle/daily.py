@@ -40,7 +40,9 @@ class Countable(Protocol):
     def target(self) -> State | None: ...
 
 
-_ACTIVE = State.ACTIVE
+_ACTIVE, _SUBMIT, _RELEASE = State.ACTIVE, Event.SUBMIT, Event.RELEASE
+_SUBMITTED, _FINISHED = Tally.SUBMITTED, Tally.FINISHED
+"""What every task needs, see `admission`."""
 _NOT_FAILED = frozenset({State.COMPLETED, State.CANCELLED})
 _NOT_ENDED = frozenset({State.ACTIVE, State.SCHEDULED, State.UNKNOWN})
 """Where a run leads that has not ended: it goes on, was put off, or cannot be read."""
@@ -54,11 +56,11 @@ def tally_of(event: Countable) -> Tally | None:
     handed to a worker without its code. Moves of a task that is not running end no run.
     """
     if event.source is not _ACTIVE:
-        return Tally.SUBMITTED if event.event is Event.SUBMIT else None
+        return _SUBMITTED if event.event is _SUBMIT else None
     target = event.target
     if target in _NOT_FAILED:
-        return Tally.FINISHED
-    if target in _NOT_ENDED or event.event is Event.RELEASE:
+        return _FINISHED
+    if target in _NOT_ENDED or event.event is _RELEASE:
         return None
     return Tally.FAILED
 

@@ -84,7 +84,14 @@ def entry_of(task: Task) -> IndexEntry:
     if state is _PENDING:
         # Its one timer is the moment from which it cannot be claimed any more (docs/rulings.md,
         # R6).
-        ready = ReadyEntry(status.priority, status.order, timer, first_limit(task), kind_of(task))
+        policy = task.policy
+        ready = ReadyEntry(
+            status.priority,
+            status.order,
+            timer,
+            first_limit(status, policy),
+            kind_of(definition, policy),
+        )
     unique_key, unique_until = definition.unique_key, None
     if unique_key is not None:
         policy = task.policy
@@ -93,6 +100,9 @@ def entry_of(task: Task) -> IndexEntry:
             unique_key = None
         elif policy.unique_period is not None:
             unique_until = status.created_at + round(policy.unique_period * 1000)
+    remaining, may_fail = 0, None
+    if state is _BLOCKED:
+        remaining, may_fail = to_satisfy(definition), spare(definition)
     failed = state in DEAD_LETTER_STATES
     return IndexEntry(
         definition.queue,
@@ -105,7 +115,7 @@ def entry_of(task: Task) -> IndexEntry:
         unique_key,
         unique_until,
         failed and is_dead_letter(task, status),
-        to_satisfy(definition) if state is _BLOCKED else 0,
-        spare(definition) if state is _BLOCKED else None,
+        remaining,
+        may_fail,
         lists_of(definition, state) if failed or definition.tags else (),
     )

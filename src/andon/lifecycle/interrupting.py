@@ -12,7 +12,10 @@ BY_OTHERS = frozenset(
 """Moves of a run in hand that others make; its worker makes all the others."""
 
 
+_ACTIVE = State.ACTIVE  # see `admission`
+
+
 def interrupted_worker(before: Status, event: Event) -> str:
     """The worker whose run in hand this move ends or asks to stop, if others made the move; else
     an empty string."""
-    return before.worker if before.state is State.ACTIVE and event in BY_OTHERS else ""
+    return before.worker if before.state is _ACTIVE and event in BY_OTHERS else ""

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from andon.model.code import Code
-from andon.model.task import Task
+from andon.model.policy import Policy
+from andon.model.task import Definition
 from andon.model.words import DEFAULT_QUEUE
 
 SEPARATORS = ".:/"
@@ -32,9 +33,9 @@ class Kind(NamedTuple):
         return f"{self.name}{version}{_OPEN if self.is_open else ''}"
 
 
-def kind_of(task: Task) -> str:
-    """The kind of a pending task, as text."""
-    d, is_open = task.definition, task.policy.on_unknown != "wait"
+def kind_of(definition: Definition, policy: Policy) -> str:
+    """The kind of a pending task under the policy that is in force, as text."""
+    d, is_open = definition, policy.on_unknown != "wait"
     return str(Kind(d.name, d.version, is_open)) if is_open or d.version else d.name
 
 

@@ -12,7 +12,8 @@ from andon.model.policy import Policy
 from andon.model.task import Status, Task, TaskError
 from andon.model.words import TERMINAL, Reason, State
 
-_PENDING = State.PENDING  # 0.1 us less for every record that is written, see `admission`
+_PENDING, _ACTIVE = State.PENDING, State.ACTIVE
+"""What every record needs that is written, see `admission`."""
 
 VERIFY_FIRST_MS = 2_000
 VERIFY_MOST_MS = 300_000
@@ -33,7 +34,7 @@ def next_timer(task: Task) -> int | None:
         if queue_timeout is not None and status.submitted_at is not None:
             return _least(deadline, status.submitted_at + round(queue_timeout * 1000))
         return deadline
-    if state is State.ACTIVE:
+    if state is _ACTIVE:
         return _active_timer(task)
     if state in TERMINAL:
         return _owes_since(status) + DEBT_MS if owes(status) else _gone_at(task)
@@ -106,14 +107,13 @@ def run_timeout(status: Status, policy: Policy) -> int | None:
     return None if seconds is None else round(seconds * 1000)
 
 
-def first_limit(task: Task) -> int | None:
+def first_limit(status: Status, policy: Policy) -> int | None:
     """Least of the run's timeout (with its backstop) and heartbeat interval, ms from the claim.
 
     A number computed when the task becomes pending, so that the store that claims can set the
     timer without knowing any rule (docs/store-contract.md, 1).
     """
-    policy = task.policy
-    timeout, interval = run_timeout(task.status, policy), policy.max_heartbeat_interval
+    timeout, interval = run_timeout(status, policy), policy.max_heartbeat_interval
     if timeout is not None:
         timeout += round(policy.lease * 1000)
     return timeout if interval is None else _least(timeout, round(interval * 1000))

@@ -20,6 +20,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
+import msgspec
+
 from andon.contract.isolation import Unwritable, each_alone_blocking
 from andon.contract.limits import in_batches
 from andon.contract.outcomes import Verdict
@@ -41,34 +43,20 @@ _OF_THE_STORE = (StoreError, AccessError, ConfigurationError, OSError)
 """Errors that every renewal would meet; of any other, one of them is the reason."""
 
 
-class Lease:
-    """One run's hold on its task. `sent_at` is monotonic: when the last good renewal was sent."""
+class Lease(msgspec.Struct, eq=False):
+    """One run's hold on its task."""
 
-    __slots__ = (
-        "backoff",
-        "beat_sent",
-        "context",
-        "gone",
-        "length",
-        "renew_length",
-        "run",
-        "sent_at",
-        "unsaid",
-        "wait_until",
-    )
-
-    def __init__(self, context: Context, *, length: float, sent_at: float) -> None:
-        self.context = context
-        self.run = context.task.status.run
-        self.length = length  #: seconds from `sent_at` for which the run is surely ours
-        self.renew_length = context.task.policy.lease
-        self.sent_at = sent_at
-        self.beat_sent: float | None = None
-        self.gone = False
-        self.unsaid: tuple[int | None, str] | None = None
-        """Progress and message that cannot be written; the renewals go without them."""
-        self.backoff: Backoff | None = None  #: while its renewals fail for a fault of their own
-        self.wait_until = 0.0
+    context: Context
+    run: str  #: its id
+    length: float  #: seconds from `sent_at` for which the run is surely ours
+    renew_length: float  #: seconds that a renewal asks for
+    sent_at: float  #: monotonic: when the last good renewal was sent
+    beat_sent: float | None = None
+    gone: bool = False
+    unsaid: tuple[int | None, str] | None = None
+    """Progress and message that cannot be written; the renewals go without them."""
+    backoff: Backoff | None = None  #: while its renewals fail for a fault of their own
+    wait_until: float = 0.0
 
     @property
     def due(self) -> float:

@@ -158,13 +158,13 @@ class Runs:
     def _hold(self, task: Task, sent_at: float, kind: TaskType | None) -> RunInHand:
         context = Context(task, self._worker, self._keeper.mark, self._clock, self._artifacts)
         context.task_waits = self._deadlocks
-        run = RunInHand(context, task, kind)
-        run.asked_at = sent_at
-        self.in_hand[task.status.run] = run
+        run_id, policy = task.status.run, task.policy
+        run = RunInHand(context, task, task, kind, policy.on_shutdown, sent_at)
+        self.in_hand[run_id] = run
         if self._empty.is_set():
             self._empty.clear()
             self._busy(True)
-        self._keeper.hold(Lease(context, length=self._lease, sent_at=sent_at))
+        self._keeper.hold(Lease(context, run_id, self._lease, policy.lease, sent_at))
         return run
 
     def _cannot_hold(self, task: Task, error: Exception) -> None:

@@ -70,7 +70,9 @@ async def pages(queue, rows, method, *arguments, **options):
 
 async def pending(queue, task_id):
     """Wait until a task has been released by the end of what it depends on."""
-    while (await queue("status", task_id))["status"]["state"] != "pending":
+    for _ in range(1_000):
+        if (await queue("status", task_id))["status"]["state"] == "pending":
+            return
         await asyncio.sleep(0.05)
 
 

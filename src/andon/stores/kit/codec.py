@@ -53,6 +53,26 @@ def encode_event(event: TaskEvent, task_id: str) -> bytes:
     )
 
 
+def around_id(event: TaskEvent, task_id: str) -> tuple[bytes, bytes]:
+    """What `encode_event` has before and after the id. It is the same for every id of that length,
+    which stands before it."""
+    before, _, after = encode_event(event, task_id).rpartition(task_id.encode())
+    return before, after
+
+
+def of_one_length(ids: Sequence[str]) -> bool:
+    """Whether an event of each of these tasks has the same `around_id`, if there are any."""
+    return len(set(map(len, ids))) == 1
+
+
+def encode_events(event: TaskEvent, ids: Sequence[str]) -> list[bytes]:
+    """One event of several tasks, as the log keeps it for each of them."""
+    if not of_one_length(ids):
+        return [encode_event(event, task_id) for task_id in ids]
+    before, after = around_id(event, ids[0])
+    return [before + task_id.encode() + after for task_id in ids]
+
+
 def task_of_row(row: Row) -> Task:
     """The record of a row of the SQL stores, whose columns are those named here; bare if it does
     not decode or was set aside."""

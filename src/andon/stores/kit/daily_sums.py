@@ -15,22 +15,9 @@ Q = TypeVar("Q", bound=Hashable)
 def summed(events: "Iterable[tuple[Q, Countable]]") -> dict[tuple[Q, int, Tally], int]:
     """How much these events, each beside its queue, add to a count: by queue, day and tally."""
     sums: dict[tuple[Q, int, Tally], int] = {}
-    add_up(events, sums)
-    return sums
-
-
-def add_up(
-    events: "Iterable[tuple[Q, Countable]]", sums: dict[tuple[Q, int, Tally], int], times: int = 1
-) -> None:
-    """Add these events, each beside its queue and so many times, to the sums by queue, day and
-    tally.
-
-    Tasks that are submitted together mostly share their event; those are told by a look.
-    """
-    last_queue = last = key = None
     for queue, event in events:
-        if event is not last or queue is not last_queue:
-            last_queue, last, tally = queue, event, tally_of(event)
-            key = None if tally is None else (queue, event.at // DAY_MS, tally)
-        if key is not None:
-            sums[key] = sums.get(key, 0) + times
+        tally = tally_of(event)
+        if tally is not None:
+            key = (queue, event.at // DAY_MS, tally)
+            sums[key] = sums.get(key, 0) + 1
+    return sums

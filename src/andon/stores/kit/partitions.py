@@ -10,6 +10,13 @@ def partition_of(name: str, partitions: int) -> int:
     return crc32(name.encode()) % partitions if partitions > 1 else 0
 
 
+def partitions_of(names: Sequence[str], partitions: int) -> list[int]:
+    """The partition of each."""
+    if partitions == 1:  # as nearly always: then no name is looked at
+        return [0] * len(names)
+    return [partition_of(name, partitions) for name in names]
+
+
 def rounds_of(names: Sequence[str]) -> list[list[int]]:
     """Positions such that no round holds a name twice: a name's second place comes in the second
     round, when the outcome of its first is known."""

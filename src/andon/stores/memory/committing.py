@@ -1,12 +1,14 @@
 """Committing: a decided move or a deletion, written if its guard holds."""
 
-from andon.contract.outcomes import Changed, ChangeKind
+from andon.contract.outcomes import APPLIED, HAS_DEPENDENTS, Changed, ChangeKind
 from andon.contract.requests import Change
 from andon.lifecycle.effects import of_change
 from andon.model.task import Status, Task
 from andon.model.words import TERMINAL, State
 from andon.stores.memory.records import Records
 from andon.stores.memory.row import Row
+
+_ACTIVE = State.ACTIVE  # see `lifecycle.admission`
 
 
 def commit(records: Records, change: Change, now: int) -> Changed:
@@ -16,7 +18,7 @@ def commit(records: Records, change: Change, now: int) -> Changed:
     if row is None:
         stub = records.stub(task_id, now)
         repeated = stub is not None and stub.wrote(change.event)
-        return Changed(ChangeKind.APPLIED if repeated else ChangeKind.GONE)
+        return APPLIED if repeated else Changed(ChangeKind.GONE)
     if change.before.status.created_at != row.task.status.created_at:
         return Changed(ChangeKind.GONE)  # decided on an earlier task of this id
     if row.wrote(change.event):
@@ -32,7 +34,7 @@ def commit(records: Records, change: Change, now: int) -> Changed:
     if not change.force and records.held(row):
         return Changed(ChangeKind.CONFLICT, current=row.copy())
     records.delete(row, change.event, now)
-    return Changed(ChangeKind.APPLIED)
+    return APPLIED
 
 
 def _change(records: Records, row: Row, change: Change, after: Status, now: int) -> Changed:
@@ -40,7 +42,7 @@ def _change(records: Records, row: Row, change: Change, after: Status, now: int)
     new = Task(
         definition=task.definition,
         status=after,
-        cell=task.cell if after.state is State.ACTIVE else None,
+        cell=task.cell if after.state is _ACTIVE else None,
         result=change.result if change.sets_result else task.result,
     )
     effects = of_change(change, old=row.entry)
@@ -58,4 +60,4 @@ def _change(records: Records, row: Row, change: Change, after: Status, now: int)
 
 def _applied(records: Records, row: Row) -> Changed:
     has_dependents = row.entry.state in TERMINAL and records.edges.any_of(row.id)
-    return Changed(ChangeKind.APPLIED, has_dependents=has_dependents)
+    return HAS_DEPENDENTS if has_dependents else APPLIED

@@ -5,18 +5,18 @@ from itertools import islice
 
 from andon.contract.limits import MAX_BATCH
 from andon.contract.notes import NotePut
-from andon.contract.outcomes import Created, CreateKind
+from andon.contract.outcomes import CREATED, Created, CreateKind
 from andon.contract.requests import NotedTask
 from andon.lifecycle.batches import alike
 from andon.lifecycle.effects import Effects
 from andon.model.task import Task
 from andon.model.words import State
+from andon.stores.kit.partitions import partitions_of
 from andon.stores.memory.fleet import Fleet
 from andon.stores.memory.notes import Notes
 from andon.stores.memory.records import Records
 from andon.stores.memory.row import Row
 
-_CREATED = Created(CreateKind.CREATED)
 _NOTE_CHANGED = Created(CreateKind.NOTE_CHANGED)
 
 
@@ -30,13 +30,13 @@ class Creating:
         fleet: Fleet,
         notes: Notes,
         now: Callable[[], int],
-        partition_of: Callable[[str], int],
+        partitions: int,
     ) -> None:
         self._records = records
         self._fleet = fleet
         self._notes = notes
         self._now = now
-        self._partition_of = partition_of
+        self._partitions = partitions
 
     def create(self, tasks: Sequence[Task]) -> list[Created]:
         """An outcome for each."""
@@ -52,8 +52,9 @@ class Creating:
 
     def _rows(self, tasks: Sequence[Task]) -> list[tuple[Row, Effects]]:
         """Every row, before the first is written: what cannot be is found by then."""
+        places = iter(partitions_of([task.definition.id for task in tasks], self._partitions))
         return [
-            (Row(task, self._partition_of(task.definition.id), batch.entry), batch.effects)
+            (Row(task, next(places), batch.entry), batch.effects)
             for batch in alike(tasks)
             for task in batch.tasks
         ]
@@ -66,7 +67,7 @@ class Creating:
             refused = self._taken(row, effects, now) or self._full(row.task, named)
             if refused is None:
                 self._records.insert(row, effects, now)
-            outcomes.append(refused or _CREATED)
+            outcomes.append(refused or CREATED)
         return outcomes
 
     def _taken(self, new: Row, effects: Effects, now: int) -> Created | None:

@@ -22,6 +22,8 @@ from andon.stores.memory.row import Rank, Row
 
 _Lane = NamedHeap[Rank]
 
+_ACTIVE = State.ACTIVE  # see `lifecycle.admission`
+
 
 class _Gate:
     """One concurrency key of one queue."""
@@ -55,8 +57,8 @@ class Ready:
     def update(self, row: Row, effects: Effects, key_limit: int | None) -> bool:
         """Carry out what a write of the row does here; whether a task became ready by it."""
         queue, key = effects.queue, effects.key
-        was_active = effects.left is State.ACTIVE
-        is_active = effects.state is State.ACTIVE
+        was_active = effects.left is _ACTIVE
+        is_active = effects.state is _ACTIVE
         is_ready = effects.ready_in is not None
         if not (was_active or is_active or is_ready or effects.ready_out is not None):
             return False

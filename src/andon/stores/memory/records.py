@@ -39,6 +39,8 @@ from andon.stores.memory.lists import Lists
 from andon.stores.memory.ready import Ready
 from andon.stores.memory.row import Row, Stub
 
+_CLAIM = Event.CLAIM  # see `lifecycle.admission`
+
 
 class Records:
     """Rows by id, and their indexes."""
@@ -323,5 +325,5 @@ class Records:
         row.history.append(event)
         self.days.add(row.entry.queue, event.at, tally)
         self._log.append(row.partition, event)
-        topic = run_topic if event.event is Event.CLAIM else task_topic
+        topic = run_topic if event.event is _CLAIM else task_topic
         self._hub.hint(EVENTS_TOPIC, topic(row.id))

@@ -94,7 +94,7 @@ class MemoryStore:
             fleet=self._fleet,
             notes=self._notes,
             now=self._clock.now,
-            partition_of=self.partition_of,
+            partitions=self.partitions,
         )
         self._claims = Claims(records=self._records, fleet=self._fleet, hub=self._hub)
 

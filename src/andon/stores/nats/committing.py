@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from andon.contract.isolation import AT_FAULT, why_of
-from andon.contract.outcomes import Changed, ChangeKind
+from andon.contract.outcomes import APPLIED, HAS_DEPENDENTS, Changed, ChangeKind
 from andon.contract.requests import Change
 from andon.contract.topics import ready_topic, task_topic
 from andon.lifecycle.constants import SUBMIT_WINDOW_MS
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from andon.stores.nats.known_edges import KnownEdge
     from andon.stores.nats.timers import Wanted
 
-_APPLIED = Changed(ChangeKind.APPLIED)
 _GONE = Changed(ChangeKind.GONE)
 _REFUSED = "the server refuses the message"
 
@@ -134,7 +133,7 @@ class _Commit:
         if stored.body.deleted:
             fresh = stored.body.deleted > now - SUBMIT_WINDOW_MS
             wrote = any(e.write_id == write_id for e in stored.body.events)
-            return _APPLIED if fresh and write_id and wrote else _GONE
+            return APPLIED if fresh and write_id and wrote else _GONE
         task = stored.task
         assert task is not None
         before = change.before
@@ -162,7 +161,7 @@ class _Commit:
         if stored.body.linked and is_over(task.state):
             linked = await self._context.edges.of_some([task.id])
             return Changed(ChangeKind.APPLIED, has_dependents=bool(linked))
-        return _APPLIED
+        return APPLIED
 
     async def _write(self, records: dict[int, StoredRecord]) -> list[int]:
         """Write what was planned; those whose guard did not hold."""
@@ -359,9 +358,9 @@ class _Commit:
         self._timers.held.pop(task_id, None)
         self._timers.shared.written(task_id, plan.stored.body.revision, plan.purged)
         main, gone = plan.effects[0], bool(plan.body.deleted)
-        self._outcomes[position] = _APPLIED
+        self._outcomes[position] = APPLIED
         if plan.edges:
-            self._outcomes[position] = Changed(ChangeKind.APPLIED, has_dependents=True)
+            self._outcomes[position] = HAS_DEPENDENTS
             context.edges.ended.note(task_id, main.timer, self._linked[task_id])
         if plan.body.state == State.ACTIVE and not plan.body.deleted:
             self._records.remember(StoredRecord(plan.body, plan.subject, seq, seq))

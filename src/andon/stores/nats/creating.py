@@ -6,7 +6,7 @@ A task that may be claimed at once is one write: its record is its ready entry.
 from collections.abc import Sequence
 
 from andon.contract.isolation import Unwritable, each_alone_blocking
-from andon.contract.outcomes import Created, CreateKind
+from andon.contract.outcomes import CREATED, Created, CreateKind
 from andon.contract.topics import CONFIG_TOPIC, task_topic
 from andon.lifecycle.batches import alike
 from andon.lifecycle.constants import SUBMIT_WINDOW_MS
@@ -27,7 +27,6 @@ from andon.stores.nats.record_codec import StoredRecord
 from andon.stores.nats.subjects import SubqueueName, hashed, is_token
 from andon.stores.nats.timers import Wanted, schedules
 
-_CREATED = Created(CreateKind.CREATED)
 _REFUSED = "the server refuses the message"
 
 _SMALL = 65_536
@@ -175,7 +174,7 @@ async def _create(
                 elif seq <= CONFLICT:
                     again[position] = seq == UNSURE
                 else:
-                    outcomes[position] = _CREATED
+                    outcomes[position] = CREATED
                     task = new[position].task
                     records.notes.note_moves(seq, task.definition.queue, task.status.events[-1:])
             mine = list[int]()
@@ -207,7 +206,7 @@ def taken(
     wrote = {event.write_id for event in there.status.events}
     same = stored.body.digest == task.definition.digest  # one write may hold an id twice
     if unsure and write_id and write_id in wrote and same:
-        return _CREATED
+        return CREATED
     return Created(CreateKind.EXISTS, stored.body.digest, there.state)
 
 
@@ -321,7 +320,7 @@ async def _write_limited(
     if not await locks.write(lock, lock.bucket, writes, created, creates=True):
         return False
     for position in ready:
-        outcomes[position] = _CREATED
+        outcomes[position] = CREATED
     return True
 
 

@@ -71,7 +71,9 @@ LOG_AGE_S = 7 * 86_400
 def subqueue_of(task: Task, *, back: bool = False) -> SubqueueName:
     """The sub-queue in which the task stands when it is pending; `back`: at its old place."""
     return SubqueueName(
-        task.definition.queue, kind_of(task), level_of(task.status.priority, back=back)
+        task.definition.queue,
+        kind_of(task.definition, task.policy),
+        level_of(task.status.priority, back=back),
     )
 
 

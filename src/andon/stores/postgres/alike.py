@@ -12,7 +12,7 @@ from andon.contract.topics import CONFIG_TOPIC
 from andon.lifecycle.batches import NewTasks
 from andon.lifecycle.indexes import IndexEntry
 from andon.model.words import State
-from andon.stores.kit.codec import encode, encode_event
+from andon.stores.kit.codec import around_id, encode, encode_event, of_one_length
 from andon.stores.kit.topics import topics_of
 from andon.stores.postgres.arrays import numbers
 from andon.stores.postgres.creating import lane_of, names_of
@@ -48,10 +48,10 @@ def _key(entry: IndexEntry) -> tuple[Any, ...]:
 
 
 async def arguments(
-    batches: Sequence[NewTasks], partition: int, names: Names
+    batches: Sequence[NewTasks], ids: Sequence[str], partition: int, names: Names
 ) -> tuple[list[Any], set[str]]:
     """Arguments of the statement after its first two, and the topics of its hints but for the
-    tasks' own."""
+    tasks' own. `ids` are those of all tasks."""
     effects, first = batches[0].effects, batches[0].entry
     ready, queue, name = first.ready, first.queue, first.name
     topics = set(topics_of(effects, batches[0].status.created_at))
@@ -60,10 +60,8 @@ async def arguments(
     lane = lane_of(queue, name, ready, names, partition)
     assert lane is not None
     assert ready is not None
-    tasks = [task for batch in batches for task in batch.tasks]
     await names.know_lanes((lane,))
-    ids = [task.definition.id for task in tasks]
-    definitions = [encode(task.definition) for task in tasks]
+    definitions = [encode(task.definition) for batch in batches for task in batch.tasks]
     starts = list(accumulate(map(len, definitions), initial=1))[:-1]
     return [
         partition,
@@ -84,8 +82,7 @@ async def arguments(
 def _is_shared(batches: Sequence[NewTasks], ids: Sequence[str]) -> bool:
     """Whether they have one status, and so one place in their lane, and events that differ by the
     id alone."""
-    size = len(ids[0])
-    return len(batches) == 1 and all(len(i) == size for i in ids)
+    return len(batches) == 1 and of_one_length(ids)
 
 
 def _shared(batches: Sequence[NewTasks], ids: Sequence[str]) -> tuple[int | bytes | None, ...]:
@@ -94,8 +91,7 @@ def _shared(batches: Sequence[NewTasks], ids: Sequence[str]) -> tuple[int | byte
     if not _is_shared(batches, ids):
         return None, None, None, None
     status = batches[0].status
-    head, _, tail = encode_event(status.events[-1], ids[0]).rpartition(ids[0].encode())
-    return status.created_at, encode(status), head, tail
+    return status.created_at, encode(status), *around_id(status.events[-1], ids[0])
 
 
 def _own(

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from andon.contract.isolation import each_alone
-from andon.contract.outcomes import Changed, ChangeKind
+from andon.contract.outcomes import APPLIED, HAS_DEPENDENTS, Changed, ChangeKind
 from andon.contract.refusals import change_refused
 from andon.contract.requests import Change
 from andon.contract.topics import TIMER_TOPIC
@@ -31,8 +31,6 @@ from andon.stores.postgres.reading import Reading
 from andon.stores.postgres.server import Server
 from andon.stores.postgres.timers import Timers
 
-APPLIED = Changed(ChangeKind.APPLIED)
-HAS_DEPENDENTS = Changed(ChangeKind.APPLIED, has_dependents=True)
 GONE = Changed(ChangeKind.GONE)
 
 

@@ -1,13 +1,13 @@
 """Creating records: what is sent for each, column by column, and what comes back."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from typing import Any
 
 from msgspec import json
 
 from andon.contract.limits import MAX_BATCH
-from andon.contract.outcomes import Created, CreateKind
+from andon.contract.outcomes import CREATED, Created, CreateKind
 from andon.contract.topics import CONFIG_TOPIC, task_topic
 from andon.lifecycle.batches import alike
 from andon.lifecycle.effects import Effects
@@ -16,10 +16,9 @@ from andon.lifecycle.unique import key_freed_by_claim
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.kit.codec import Undecodable, decode_definition, encode, encode_event
+from andon.stores.kit.partitions import partitions_of
 from andon.stores.kit.topics import topics_of
 from andon.stores.postgres.names import Lane, Names
-
-CREATED = Created(CreateKind.CREATED)
 
 MOST_OFFERED = 8
 """How many of the oldest tasks a full queue names, for `discard-old` to evict."""
@@ -92,28 +91,28 @@ async def arguments_of_one(
 
 def first_repeat(tasks: Sequence[Task]) -> int | None:
     """Where in a batch an id comes for the second time."""
-    seen: set[str] = set()
-    for place, task in enumerate(tasks):
-        seen.add(task.definition.id)
-        if len(seen) == place:
-            return place
-    return None
+    ids = [task.definition.id for task in tasks]
+    if len(set(ids)) == len(ids):
+        return None
+    return next(place for place, task_id in enumerate(ids) if task_id in ids[:place])
 
 
 class Creation:
     """One batch on its way."""
 
-    def __init__(self, tasks: Sequence[Task], partition_of: Callable[[str], int]) -> None:
+    def __init__(self, tasks: Sequence[Task], partitions: int) -> None:
         self.tasks = tasks
         self.batches = alike(tasks)
         self.effects = [batch.effects for batch in self.batches for _ in batch.tasks]
         self._lanes: list[int | None] = []
-        self._partitions = [partition_of(task.definition.id) for task in tasks]
+        self.ids = [task.definition.id for task in tasks]
+        self._partitions = partitions_of(self.ids, partitions)
 
     def only(self, places: Sequence[int]) -> "Creation":
         """The part of it at some places, once its columns are made."""
         part = copy(self)
         part.tasks = [self.tasks[i] for i in places]
+        part.ids = [self.ids[i] for i in places]
         part.effects = [self.effects[i] for i in places]
         part._lanes = [self._lanes[i] for i in places]
         part._partitions = [self._partitions[i] for i in places]
@@ -127,8 +126,8 @@ class Creation:
     @property
     def partition(self) -> int | None:
         """The one in which all of them are."""
-        first = self._partitions[0]
-        return first if all(p == first for p in self._partitions) else None
+        several = set(self._partitions)
+        return several.pop() if len(several) == 1 else None
 
     @property
     def is_heavy(self) -> bool:
@@ -162,7 +161,7 @@ class Creation:
         self._lanes = [None if lane is None else names.lanes[lane] for lane in lanes]
         ready = [e.ready for e in entries]
         columns: list[list[Any]] = [
-            [t.definition.id for t in tasks],
+            self.ids,
             [encode(t.definition) for t in tasks],
             self._partitions,
             [names.ids[e.queue] for e in entries],

@@ -1,6 +1,6 @@
 """Restoring: records moved in from another store, in whatever state they were there."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from andon.contract.requests import Snapshot
@@ -12,10 +12,10 @@ from andon.stores.postgres.names import Names
 
 
 async def arguments(
-    snapshots: Sequence[Snapshot], names: Names, partition_of: Callable[[str], int]
+    snapshots: Sequence[Snapshot], names: Names, partitions: int
 ) -> tuple[list[Any], set[str]]:
     """Arguments of the statement after its first two, and the topics of its hints."""
-    creation = Creation([snapshot.task for snapshot in snapshots], partition_of)
+    creation = Creation([snapshot.task for snapshot in snapshots], partitions)
     columns, topics = await creation.columns(names)
     cells = [_cell(snapshot.task) for snapshot in snapshots]
     moves = [

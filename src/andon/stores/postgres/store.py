@@ -18,7 +18,7 @@ from andon.contract.isolation import (
 )
 from andon.contract.limits import MAX_BATCH, in_batches
 from andon.contract.notes import Note, NoteName, NotePut, PutNote
-from andon.contract.outcomes import Changed, Created, CreateKind, Due, Verdict
+from andon.contract.outcomes import CREATED, Changed, Created, CreateKind, Due, Verdict
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
 from andon.contract.refusals import create_refused, renewal_refused
 from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
@@ -40,7 +40,6 @@ from andon.stores.postgres.committing import Committing
 from andon.stores.postgres.connection import Connection
 from andon.stores.postgres.connections import Connections
 from andon.stores.postgres.creating import (
-    CREATED,
     MOST_OFFERED,
     Creation,
     arguments_of_one,
@@ -155,13 +154,13 @@ class PostgresStore:
         return await each_alone(self._create, tasks, create_refused) if tasks else []
 
     async def _create(self, tasks: Sequence[Task]) -> list[Created]:
+        if len(tasks) == 1 and await self._created_alone(tasks[0]):
+            return [CREATED]
         repeats = first_repeat(tasks)
         if repeats is not None:  # what becomes of it depends on what became of the first
             before, after = tasks[:repeats], tasks[repeats:]
             return [*await self._create(before), *await self._create(after)]
-        if len(tasks) == 1 and await self._created_alone(tasks[0]):
-            return [CREATED]
-        creation = Creation(tasks, self.partition_of)
+        creation = Creation(tasks, self.partitions)
         if await self._created_alike(creation):
             return [CREATED] * len(tasks)
         if len(tasks) > MAX_BATCH:  # each would keep the loop several times as long
@@ -185,11 +184,12 @@ class PostgresStore:
             return False
         if not alike.are_alike(creation.batches):
             return False
-        arguments, topics = await alike.arguments(creation.batches, partition, self._names)
+        arguments, topics = await alike.arguments(
+            creation.batches, creation.ids, partition, self._names
+        )
         row = await self._server.call(self._calls.create_alike, *arguments)
         if row["created"]:
-            ids = [task.definition.id for task in creation.tasks]
-            self._wake.tell(topics, row["wanted"], ids)
+            self._wake.tell(topics, row["wanted"], creation.ids)
         return row["created"]
 
     async def _created_alone(self, task: Task) -> bool:
@@ -235,7 +235,7 @@ class PostgresStore:
         """Make ready what creates these records in a user's transaction."""
         ids = [task.definition.id for task in tasks]
         try:
-            creation = Creation(tasks, self.partition_of)
+            creation = Creation(tasks, self.partitions)
             columns, topics = await creation.arguments(self._names)
         except AT_FAULT as error:
             raise InvalidSubmission(f"The tasks cannot be stored: {why_of(error)}") from error
@@ -339,7 +339,7 @@ class PostgresStore:
     async def restore(self, snapshots: Sequence[Snapshot]) -> list[bool]:
         if not snapshots:
             return []
-        columns, topics = await restoring.arguments(snapshots, self._names, self.partition_of)
+        columns, topics = await restoring.arguments(snapshots, self._names, self.partitions)
         row = await self._server.call(self._calls.restore, *columns)
         if any(row["stored"]):
             await self._server.tell(topics, row)

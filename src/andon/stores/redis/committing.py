@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from andon.contract.outcomes import Changed, ChangeKind
+from andon.contract.outcomes import APPLIED, HAS_DEPENDENTS, Changed, ChangeKind
 from andon.contract.refusals import change_refused
 from andon.contract.requests import Change
 from andon.lifecycle.batches import moved_alike
@@ -21,8 +21,6 @@ from andon.stores.redis.partitions import Partitions, Parts, is_short
 from andon.stores.redis.reading import read, states
 from andon.stores.redis.records import FIRST_APART, body, damage, packed_entry, task_of
 
-_APPLIED = Changed(ChangeKind.APPLIED)
-_HAS_DEPENDENTS = Changed(ChangeKind.APPLIED, has_dependents=True)
 _GONE = Changed(ChangeKind.GONE)
 
 _NOTHING_RARE = (None, False, None, None, None, False, False, None, None)
@@ -55,8 +53,8 @@ async def commit(at: Partitions, changes: Sequence[Change]) -> list[Changed]:
     gone = [
         (parent, change.before.definition.id)
         for change, outcome in zip(changes, outcomes, strict=True)
-        if outcome.kind is ChangeKind.APPLIED
-        and (change.after is None or change.discard is not None)
+        if (change.after is None or change.discard is not None)
+        and outcome.kind is ChangeKind.APPLIED
         for parent in change.before.definition.dependencies
     ]
     if gone:  # edges that end in a deleted task go with it
@@ -96,7 +94,7 @@ async def _commit(
         items = [_item(p, reserved=reserved) for p in prepared]
         replies = await at.spread("commit", items, ids)
     return [
-        _APPLIED
+        APPLIED
         if reply is None
         else await _delete_needed(at, p, reply, reserved=reserved)
         if reply[0] == b"n"
@@ -256,9 +254,9 @@ def _last_run(change: Change) -> str | None:
 
 def _outcome(reply: Any, change: Change) -> Changed:
     if reply == b"a":
-        return _APPLIED
+        return APPLIED
     if reply == b"d":
-        return _HAS_DEPENDENTS
+        return HAS_DEPENDENTS
     if reply == b"g":
         return _GONE
     if reply[0] == b"k":
@@ -270,5 +268,5 @@ def _outcome(reply: Any, change: Change) -> Changed:
         return _GONE
     write_id = change.event.write_id
     if write_id and any(event.write_id == write_id for event in current.status.events):
-        return _HAS_DEPENDENTS if current.state in TERMINAL and reply[1] else _APPLIED
+        return HAS_DEPENDENTS if current.state in TERMINAL and reply[1] else APPLIED
     return Changed(ChangeKind.CONFLICT, current=current)

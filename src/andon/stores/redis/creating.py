@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from andon.contract.outcomes import Created, CreateKind
+from andon.contract.outcomes import CREATED, Created, CreateKind
 from andon.contract.refusals import create_refused
 from andon.lifecycle.batches import NewTasks, alike
 from andon.lifecycle.daily import day_of
 from andon.lifecycle.effects import Effects
 from andon.model.task import Status, Task
 from andon.model.words import State
-from andon.stores.kit.codec import encode, encode_event
+from andon.stores.kit.codec import around_id, encode, encode_event, of_one_length
 from andon.stores.kit.partitions import rounds_of
 from andon.stores.redis import reserving
 from andon.stores.redis.partitions import Partitions, Parts, is_short
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 _HANDED_OFF = b"h"
 """What is said of a record that was created as the run of a worker."""
-
-_CREATED = Created(CreateKind.CREATED)
 
 
 def create(at: Partitions, tasks: Sequence[Task]) -> "CoroutineType[Any, Any, list[Created]]":
@@ -40,8 +38,9 @@ async def _create(
     ids = [task.definition.id for task in tasks]
     if all(_is_plain(batch.effects) for batch in batches) and is_short(ids):
         numbers = [number for number, batch in enumerate(batches) for _ in batch.tasks]
+        one_length = of_one_length(ids)
         replies = await at.spread_parts(
-            "create", ids, lambda here: _parts(here, tasks, batches, numbers)
+            "create", ids, lambda here: _parts(here, tasks, batches, numbers, one_length=one_length)
         )
         return _outcomes(replies)
     effects = [batch.effects for batch in batches for _ in batch.tasks]
@@ -59,7 +58,7 @@ async def _create(
 
 
 def _outcomes(replies: Sequence[Any]) -> list[Created]:
-    return [_CREATED if reply is None else _outcome(reply) for reply in replies]
+    return [CREATED if reply is None else _outcome(reply) for reply in replies]
 
 
 async def _create_alone(at: Partitions, task: Task, batch: NewTasks) -> list[Created]:
@@ -76,7 +75,7 @@ async def _create_alone(at: Partitions, task: Task, batch: NewTasks) -> list[Cre
     )
     reply = await at.run_packed("create", partition, packed, parts, last=at.handed_off, spin=True)
     at.handed_off = reply[1:] == [_HANDED_OFF]
-    return [_CREATED if len(reply) == 1 else _outcome(reply[1])]
+    return [CREATED if len(reply) == 1 else _outcome(reply[1])]
 
 
 def _is_plain(effects: Effects) -> bool:
@@ -96,15 +95,16 @@ def _parts(
     tasks: Sequence[Task],
     batches: Sequence[NewTasks],
     numbers: Sequence[int],
+    *,
+    one_length: bool,
 ) -> Parts:
     """Tasks as `create_plain.lua` takes them: what all have in common, if they do, then what each
-    has alone. `numbers` says of which batch each is; the tasks of a batch are a group."""
+    has alone. `numbers` says of which batch each is; the tasks of a batch are a group. Events have
+    a beginning in common only if the ids are of one length, which stands in it."""
     groups: list[list[Any]] = []
     here = dict.fromkeys(numbers[place] for place in places)
     common, first_id = batches[numbers[places[0]]].status, tasks[places[0]].definition.id
-    shared = all(batches[number].status == common for number in here) and all(
-        len(tasks[place].definition.id) == len(first_id) for place in places
-    )
+    shared = one_length and all(batches[number].status == common for number in here)
     parts: list[bytes | str] = [*_in_common(common, first_id)] if shared else [b"", b""]
     last, status_body = -1, b""
     for place in places:
@@ -136,8 +136,7 @@ def _group(batch: NewTasks, size: int) -> list[Any]:
 
 def _in_common(status: Status, task_id: str) -> tuple[bytes, bytes]:
     """A status, and its event as far as the id; after that comes only that there is no result."""
-    event = encode_event(status.events[-1], task_id)
-    return encode(status), event.rpartition(task_id.encode())[0]
+    return encode(status), around_id(status.events[-1], task_id)[0]
 
 
 async def _create_apart(
@@ -192,7 +191,7 @@ def _item(task: Task, effects: Effects, *, keeps_key: bool) -> tuple[Any, ...]:
 
 def _outcome(reply: Any) -> Created:
     if reply in (b"c", _HANDED_OFF):
-        return _CREATED
+        return CREATED
     kind = reply[0]
     if kind == b"e":
         return Created(CreateKind.EXISTS, reply[1].decode(), State(reply[2].decode()))

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 import msgspec
 from msgspec.structs import replace
 
-from andon.contract.outcomes import Changed, ChangeKind
+from andon.contract.outcomes import APPLIED, HAS_DEPENDENTS, Changed, ChangeKind
 from andon.contract.requests import Change
 from andon.contract.topics import control_topic
 from andon.lifecycle.apply import set_aside as set_aside_event
 from andon.lifecycle.batches import moved_alike
-from andon.lifecycle.constants import SUBMIT_WINDOW_MS
+from andon.lifecycle.constants import DAY_MS, SUBMIT_WINDOW_MS
+from andon.lifecycle.daily import day_of
 from andon.lifecycle.effects import Effects, of_discard
 from andon.lifecycle.repeats import tombstone_of
 from andon.model.task import Task, Tombstone
@@ -30,8 +31,6 @@ from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import CONFIG, EDGES, LANES, LIFE, READING
 from andon.stores.sqlite.transaction import DEAD, PARKED, Transaction
 
-_APPLIED = Changed(ChangeKind.APPLIED)
-_HAS_DEPENDENTS = Changed(ChangeKind.APPLIED, has_dependents=True)
 _GONE = Changed(ChangeKind.GONE)
 
 
@@ -90,7 +89,7 @@ def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed
     """All at once; None, to be rolled back, if any guard did not hold."""
     db = tx.db
     positions = tx.chain_events(
-        (p.change.before.ref, p.change.before.definition.id, p.change.event) for p in prepared
+        [(p.change.before.ref, p.change.before.definition.id, p.change.event) for p in prepared]
     )
     moves: list[tuple[object, ...]] = []
     results: list[tuple[int, bytes]] = []
@@ -107,10 +106,13 @@ def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed
         return None
     write(db, LIFE.put_result, results)
     write(db, LIFE.enter_list, lists)
-    tx.tally((p.change.before.definition.queue, p.change.event) for p in prepared)
     effects = [p.effects for p in prepared]
-    moved = Counter((e.queue, e.left, e.state, e.dead_letter_in) for e in effects)
-    for (name, left, state, dead_letter), n in moved.items():
+    days = [p.change.event.at // DAY_MS for p in prepared]
+    moved = Counter(
+        (e.queue, e.left, e.state, e.dead_letter_in, e.tally, day)
+        for e, day in zip(effects, days, strict=True)
+    )
+    for (name, left, state, dead_letter, tally, day), n in moved.items():
         assert left is not None
         assert state is not None
         queue = tx.name_id(name)
@@ -118,15 +120,16 @@ def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed
         tx.count(queue, state, n)
         if dead_letter:
             tx.count(queue, DEAD, n)
+        tx.tally(name, day, tally, n)
     tx.hint_timers(e.timer for e in effects)
     if tx.configs:
         for one in effects:
             if one.frees_slot:
                 _hint_room(tx, one)
-    ended = any(state in TERMINAL for _, _, state, _ in moved)
+    ended = any(state in TERMINAL for _, _, state, *_ in moved)
     if ended and db.execute(EDGES.any_edges).fetchone()[0]:
         return [_told(tx, p) for p in prepared]
-    return [_APPLIED] * len(prepared)
+    return [APPLIED] * len(prepared)
 
 
 def _move_row(p: Prepared, seq: int, pos: int) -> tuple[object, ...]:
@@ -158,7 +161,7 @@ def _commit_alone(tx: Transaction, p: Prepared) -> Changed:
         stub = tx.db.execute(LIFE.stub_write_id, (task_id, tx.now - SUBMIT_WINDOW_MS)).fetchone()
         write_id = change.event.write_id
         repeated = stub is not None and write_id and write_id in stub[0].split()
-        return _APPLIED if repeated else _GONE
+        return APPLIED if repeated else _GONE
     revision, lease_until, state, partition, last = row
     if change.before.state is State.UNKNOWN and state != State.UNKNOWN:
         # Whoever read it found that it does not decode, and no claim or timer has met it yet.
@@ -178,14 +181,14 @@ def _commit_alone(tx: Transaction, p: Prepared) -> Changed:
             return Changed(ChangeKind.KEY_HELD, holder=holder)
         hold_key(tx, key, task_id, effects)
     _hint_worker(tx, effects)
-    tx.tally([(effects.queue, change.event)])
+    tx.tally(effects.queue, day_of(change.event.at), effects.tally)
     _leave(tx, effects, task_id, seq, partition)
     if change.after is None:
         writes = f"{_write_id_at(tx, last)} {change.event.write_id}"
         left = replace(tombstone_of(change.before.status), state=State(state))
         delete(tx, change.before, seq, writes, left)
         tx.add_event(seq, task_id, change.event, last)
-        return _APPLIED
+        return APPLIED
     pos = tx.add_event(seq, task_id, change.event, last)
     _enter(tx, p, seq, partition, pos)
     outcome = _told(tx, p)
@@ -213,7 +216,7 @@ def _conflict(tx: Transaction, seq: int, change: Change) -> Changed:
     if any(e.write_id == change.event.write_id for e in current.status.events if e.write_id):
         row = tx.db.execute(EDGES.has_edges, (current.definition.id,)).fetchone()
         told = current.state in TERMINAL and row[0] is not None
-        return _HAS_DEPENDENTS if told else _APPLIED
+        return HAS_DEPENDENTS if told else APPLIED
     return Changed(ChangeKind.CONFLICT, current=current)
 
 
@@ -267,14 +270,14 @@ def _enter(tx: Transaction, p: Prepared, seq: int, partition: int, pos: int) -> 
 def _told(tx: Transaction, p: Prepared) -> Changed:
     """Whether the end that was written has dependents to be told."""
     if not p.effects.ends:
-        return _APPLIED
+        return APPLIED
     task_id = p.change.before.definition.id
     unsettled = tx.db.execute(EDGES.has_edges, (task_id,)).fetchone()[0]
     if unsettled is None:
-        return _APPLIED
+        return APPLIED
     if unsettled:
         tx.db.execute(EDGES.mark_unsettled, (task_id,))
-    return _HAS_DEPENDENTS
+    return HAS_DEPENDENTS
 
 
 def _hint_worker(tx: Transaction, effects: Effects) -> None:

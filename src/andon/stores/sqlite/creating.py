@@ -2,19 +2,22 @@
 
 import json
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import chain
 
 import msgspec
 
 from andon.contract.notes import PutNote
-from andon.contract.outcomes import Created, CreateKind
+from andon.contract.outcomes import CREATED, Created, CreateKind
 from andon.lifecycle.batches import NewTasks, alike
 from andon.lifecycle.constants import SUBMIT_WINDOW_MS
+from andon.lifecycle.daily import day_of
 from andon.lifecycle.effects import Effects
 from andon.lifecycle.unique import keeps_from_others
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.kit.codec import Undecodable, decode_definition, encode
+from andon.stores.kit.partitions import partitions_of
 from andon.stores.sqlite import notes
 from andon.stores.sqlite.lanes import Bound, lane_of, wake
 from andon.stores.sqlite.placing import place
@@ -23,7 +26,6 @@ from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import EDGES, LANES, LIFE
 from andon.stores.sqlite.transaction import DEAD, Transaction
 
-_CREATED = Created(CreateKind.CREATED)
 _NOTE_CHANGED = Created(CreateKind.NOTE_CHANGED)
 _MOST_OFFERED = 8
 """How many of the oldest tasks a full queue names, for `discard-old` to evict."""
@@ -34,6 +36,7 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
 
     batch: NewTasks
     status: bytes
+    ids: Sequence[str]
     partitions: Sequence[int]
     definitions: Sequence[bytes]
 
@@ -43,22 +46,21 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
         return Prepared(
             NewTasks(batch.status, batch.effects, [batch.tasks[i] for i in places]),
             self.status,
+            [self.ids[i] for i in places],
             [self.partitions[i] for i in places],
             [self.definitions[i] for i in places],
         )
 
 
-def prepare(tasks: Sequence[Task], partition_of: Callable[[str], int]) -> list[Prepared]:
+def prepare(tasks: Sequence[Task], partitions: int) -> list[Prepared]:
     """Encode records outside the transaction; what they share only once."""
-    return [
-        Prepared(
-            batch,
-            encode(batch.status),
-            [partition_of(task.definition.id) for task in batch.tasks],
-            [encode(task.definition) for task in batch.tasks],
-        )
-        for batch in alike(tasks)
-    ]
+    prepared: list[Prepared] = []
+    for batch in alike(tasks):
+        ids = [task.definition.id for task in batch.tasks]
+        definitions = [encode(task.definition) for task in batch.tasks]
+        places = partitions_of(ids, partitions)
+        prepared.append(Prepared(batch, encode(batch.status), ids, places, definitions))
+    return prepared
 
 
 def create(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
@@ -69,7 +71,7 @@ def create(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
             for p in prepared:
                 count(tx, p.batch.effects, len(p.batch.tasks))
             _write(tx, prepared, first)
-            return [_CREATED] * sum(len(p.batch.tasks) for p in prepared)
+            return [CREATED] * sum(len(p.batch.tasks) for p in prepared)
     return _create_each(tx, prepared)
 
 
@@ -103,13 +105,10 @@ def _may_be_refused(tx: Transaction, effects: Effects) -> bool:
 def _insert_definitions(tx: Transaction, fresh: Sequence[Prepared]) -> int | None:
     """Write the definitions; the first of their keys, or None, nothing written, if an id is
     taken."""
-    bodies = [
-        (task.definition.id, body)
-        for p in fresh
-        for task, body in zip(p.batch.tasks, p.definitions, strict=True)
-    ]
-    first = tx.take_seqs(len(bodies))
-    rows = [(seq, *body) for seq, body in enumerate(bodies, first)]
+    ids = [task_id for p in fresh for task_id in p.ids]
+    first = tx.take_seqs(len(ids))
+    bodies = chain.from_iterable(p.definitions for p in fresh)
+    rows = list(zip(range(first, first + len(ids)), ids, bodies, strict=True))
     if len(rows) == 1:  # a statement that fails leaves nothing behind
         try:
             tx.db.execute(LIFE.insert_definition, rows[0])
@@ -140,7 +139,7 @@ def _create_each(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]
             definition = task.definition
             outcome = taken.get(definition.id) or _refused(tx, effects, definition.id, keys)
             if outcome is None:
-                outcome = _CREATED
+                outcome = CREATED
                 written.append(at)
                 taken[definition.id] = Created(
                     CreateKind.EXISTS, definition.digest, task.status.state
@@ -258,32 +257,34 @@ def _add_rows(tx: Transaction, p: Prepared, first: int, rows: _Rows) -> None:
         entry.state, status.revision, entry.timer, entry.key, entry.group,
     )  # fmt: skip
     dead = 1 if entry.dead_letter else None
-    tx.tally([(entry.queue, event)], len(batch.tasks))
+    tx.tally(entry.queue, day_of(event.at), effects.tally, len(batch.tasks))
     tx.hint_timer(timer)
-    lanes: dict[int, int] = {}
-    for seq, (task, partition) in enumerate(zip(batch.tasks, p.partitions, strict=True), first):
-        task_id = task.definition.id
-        pos = tx.add_event(seq, task_id, event, None)
-        rows.tasks.append(
-            (seq, partition, queue, state, revision, timer, key, group, dead, pos, body)
-        )
-        if entry.lists:
-            rows.lists += [(name, seq) for name in entry.lists]
-        if ready_in is None:
-            if entry.remaining:
-                tx.db.execute(EDGES.start_fan_in, (task_id, entry.remaining, entry.spare))
-        elif key is not None:
+    seqs = range(first, first + len(p.ids))
+    positions = tx.begin_events(seqs, p.ids, event)
+    rows.tasks += [
+        (seq, partition, queue, state, revision, timer, key, group, dead, pos, body)
+        for seq, partition, pos in zip(seqs, p.partitions, positions, strict=True)
+    ]
+    if entry.lists:
+        rows.lists += [(name, seq) for seq in seqs for name in entry.lists]
+    if ready_in is None:
+        if entry.remaining:
+            fan_in = [(task_id, entry.remaining, entry.spare) for task_id in p.ids]
+            tx.db.executemany(EDGES.start_fan_in, fan_in)
+    elif key is not None:
+        for seq, partition in zip(seqs, p.partitions, strict=True):
             place(tx, entry, seq, partition)
-        else:
-            lane = lanes.get(partition)
-            if lane is None:
-                lane = lanes[partition] = lane_of(tx, tx.place(queue, partition), ready_in.kind)
-            rows.ready.append(
-                (lane, -ready_in.priority, ready_in.order, seq, ready_in.dead_at,
-                 ready_in.first_limit)
-            )  # fmt: skip
-    if ready_in is not None and lanes:
-        bound = -ready_in.priority, ready_in.order
+    else:
+        lanes = {
+            partition: lane_of(tx, tx.place(queue, partition), ready_in.kind)
+            for partition in dict.fromkeys(p.partitions)
+        }
+        level, order = -ready_in.priority, ready_in.order
+        dead_at, first_limit = ready_in.dead_at, ready_in.first_limit
+        rows.ready += [
+            (lanes[partition], level, order, seq, dead_at, first_limit)
+            for seq, partition in zip(seqs, p.partitions, strict=True)
+        ]
         for lane in lanes.values():
-            rows.firsts[lane] = min(rows.firsts.get(lane, bound), bound)
+            rows.firsts[lane] = min(rows.firsts.get(lane, (level, order)), (level, order))
         tx.hint_ready(entry.queue)

@@ -1,9 +1,10 @@
 """Restoring: records moved in from another store, in whatever state they were there."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from andon.contract.requests import Snapshot
 from andon.model.words import TERMINAL, State
+from andon.stores.kit.daily_sums import summed
 from andon.stores.sqlite.creating import (
     Prepared,
     already_there,
@@ -21,9 +22,9 @@ Arrival = tuple[Prepared, Snapshot]
 """One record that moves in: a batch of its own, since no two lives are alike."""
 
 
-def prepare(snapshots: Sequence[Snapshot], partition_of: Callable[[str], int]) -> list[Arrival]:
+def prepare(snapshots: Sequence[Snapshot], partitions: int) -> list[Arrival]:
     """Encode records outside the transaction."""
-    return [(prepare_records([s.task], partition_of)[0], s) for s in snapshots]
+    return [(prepare_records([s.task], partitions)[0], s) for s in snapshots]
 
 
 def restore(tx: Transaction, arrivals: Sequence[Arrival]) -> list[bool]:
@@ -61,7 +62,8 @@ def _row(tx: Transaction, seq: int, p: Prepared, snapshot: Snapshot) -> tuple[ob
     last = None
     for event in snapshot.history:
         last = tx.add_event(seq, task.id, event, last)
-    tx.tally((entry.queue, event) for event in snapshot.history)
+    for (queue, day, tally), times in summed((entry.queue, e) for e in snapshot.history).items():
+        tx.tally(queue, day, tally, times)
     run: tuple[object, ...] = (None, status.fence, None, None, None, None, None, None)
     if cell is not None:
         run = (cell.run, status.fence, status.worker, status.runs[-1].claimed_at,

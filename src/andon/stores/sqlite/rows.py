@@ -17,6 +17,8 @@ BLOCK = 50
 
 def write(db: sqlite3.Connection, statement: str, rows: Sequence[Sequence[object]]) -> int:
     """Run a statement with one `VALUES (?, …)` for many rows; how many rows it changed."""
+    if len(rows) < BLOCK:
+        return db.executemany(statement, rows).rowcount if rows else 0
     changed = 0
     whole = len(rows) - len(rows) % BLOCK
     for start in range(0, whole, BLOCK):

@@ -81,7 +81,7 @@ class SqliteStore(OpenFile):
         return each_alone(self._create, tasks, create_refused)
 
     def _create(self, tasks: Sequence[Task]) -> Awaitable[list[Created]]:
-        prepared = creating.prepare(tasks, self.partition_of)
+        prepared = creating.prepare(tasks, self.partitions)
         return self._write(lambda tx: creating.create(tx, prepared))
 
     def create_with_notes(
@@ -90,7 +90,7 @@ class SqliteStore(OpenFile):
         return each_alone(self._create_with_notes, noted, create_refused)
 
     def _create_with_notes(self, noted: Sequence[NotedTask]) -> Awaitable[list[Created]]:
-        prepared = creating.prepare([one.task for one in noted], self.partition_of)
+        prepared = creating.prepare([one.task for one in noted], self.partitions)
         puts = [one.note for one in noted]
         return self._write(lambda tx: creating.create_with_notes(tx, puts, prepared))
 
@@ -201,7 +201,7 @@ class SqliteStore(OpenFile):
     # --- moving in from another store ---
 
     async def restore(self, snapshots: Sequence[Snapshot]) -> list[bool]:
-        prepared = restoring.prepare(snapshots, self.partition_of)
+        prepared = restoring.prepare(snapshots, self.partitions)
         return await self._write(lambda tx: restoring.restore(tx, prepared))
 
     # --- reading ---

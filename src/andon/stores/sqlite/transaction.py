@@ -1,7 +1,7 @@
 """One write transaction: positions handed out, counts gathered, hints kept until it commits."""
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from andon.contract.topics import CONFIG_TOPIC, EVENTS_TOPIC, TIMER_TOPIC, ready_topic
@@ -9,13 +9,14 @@ from andon.lifecycle.constants import NEAR_TIMER_MS
 from andon.model.fleet import QueueConfig
 from andon.model.task import TaskEvent
 from andon.model.words import Event
-from andon.stores.kit.codec import encode_event
-from andon.stores.kit.daily_sums import add_up
+from andon.stores.kit.codec import encode_event, encode_events
 from andon.stores.sqlite.rows import write
 from andon.stores.sqlite.statements import CONFIG, LIFE
 
 if TYPE_CHECKING:
     from andon.lifecycle.daily import Tally
+
+_CLAIM = Event.CLAIM  # see `lifecycle.admission`
 
 DEAD = "+dead"
 PARKED = "+parked"
@@ -106,27 +107,44 @@ class Transaction:
 
     def add_event(self, seq: int, task_id: str, event: TaskEvent, prev: int | None) -> int:
         """Append an event to the log, after the task's event at `prev`; its position."""
-        pos = self._take_pos(task_id, event)
+        told = self.begun if event.event is _CLAIM else self.moved
+        [pos] = self._take_positions((task_id,), told)
         self._events.append((pos, seq, prev, event.at, encode_event(event, task_id)))
         return pos
 
-    def chain_events(self, events: Iterable[tuple[int, str, TaskEvent]]) -> list[int]:
-        """Append (record key, task id, event) at once, each after its task's newest event. The
-        caller then writes the positions returned as the records' newest."""
+    def begin_events(self, seqs: Sequence[int], ids: Sequence[str], event: TaskEvent) -> range:
+        """Append the one event with which several tasks begin, given by record key and id; its
+        positions."""
+        if len(ids) == 1:
+            pos = self.add_event(seqs[0], ids[0], event, None)
+            return range(pos, pos + 1)
+        positions = self._take_positions(ids, self.moved)
+        bodies = encode_events(event, ids)
+        self._events += [
+            (pos, seq, None, event.at, body)
+            for pos, seq, body in zip(positions, seqs, bodies, strict=True)
+        ]
+        return positions
+
+    def chain_events(self, events: Sequence[tuple[int, str, TaskEvent]]) -> range:
+        """Append (record key, task id, event) of moves at once, each after its task's newest event.
+        The caller then writes the positions returned as the records' newest."""
+        positions = self._take_positions([task_id for _, task_id, _ in events], self.moved)
         rows = [
-            (self._take_pos(task_id, event), seq, seq, event.at, encode_event(event, task_id))
-            for seq, task_id, event in events
+            (pos, seq, seq, event.at, encode_event(event, task_id))
+            for pos, (seq, task_id, event) in zip(positions, events, strict=True)
         ]
         write(self.db, LIFE.chain_event, rows)
-        return [row[0] for row in rows]
+        return positions
 
-    def _take_pos(self, task_id: str, event: TaskEvent) -> int:
+    def _take_positions(self, ids: Sequence[str], told: list[str]) -> range:
+        """Positions for an event of each of these tasks, of which is `told` after the commit."""
         if not self._next_pos:
             self._find_next()
-        pos = self._next_pos
-        self._next_pos += 1
-        (self.begun if event.event is Event.CLAIM else self.moved).append(task_id)
-        return pos
+        first = self._next_pos
+        self._next_pos += len(ids)
+        told += ids
+        return range(first, self._next_pos)
 
     def _find_next(self) -> None:
         last = dict(self.db.execute(LIFE.last_keys).fetchall())
@@ -188,10 +206,11 @@ class Transaction:
         key = (queue, state)
         self._counts[key] = self._counts.get(key, 0) + change
 
-    def tally(self, events: Iterable[tuple[str, TaskEvent]], times: int = 1) -> None:
-        """Count events, each beside its queue and so many times, in the daily history; written at
-        `finish`."""
-        add_up(events, self._tallies, times)
+    def tally(self, queue: str, day: int, tally: "Tally | None", times: int = 1) -> None:
+        """Count moves of one day in the daily history; written at `finish`."""
+        if tally is not None:
+            key = (queue, day, tally)
+            self._tallies[key] = self._tallies.get(key, 0) + times
 
     def counted(self, queue: int, state: str) -> int:
         """A count as it stands within this transaction."""

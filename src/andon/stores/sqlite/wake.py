@@ -70,10 +70,10 @@ class WakeSocket:
         for peer in self._others():
             letters = peer.rpartition(".")[2]
             wanted = [topic for topic in topics if _KINDS[kind_of(topic)] in letters]
-            for kind, tasks in (("task", moved), ("run", begun)):
-                if _KINDS[kind] in letters:
-                    few = len(tasks) <= _MOST_TOPICS
-                    wanted += [f"{kind}:{task}" for task in tasks] if few else [kind]
+            if moved and _KINDS["task"] in letters:
+                wanted += _topics("task", moved)
+            if begun and _KINDS["run"] in letters:
+                wanted += _topics("run", begun)
             if wanted:
                 self._send(peer, wanted)
 
@@ -121,6 +121,11 @@ class WakeSocket:
             if self._mine is not None:
                 self._mine.unlink()
             self._folder.rmdir()
+
+
+def _topics(kind: str, tasks: Sequence[str]) -> list[str]:
+    """Topics of a kind; of too many the bare kind, which stands for all of them."""
+    return [f"{kind}:{task}" for task in tasks] if len(tasks) <= _MOST_TOPICS else [kind]
 
 
 def _folder(database: Path) -> Path:

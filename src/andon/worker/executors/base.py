@@ -24,49 +24,27 @@ class Resolved(Exception):
         self.command = command
 
 
-class RunInHand:
+class RunInHand(msgspec.Struct, eq=False):
     """One claimed run, from its claim until its report was taken."""
 
-    __slots__ = (
-        "asked_at",
-        "begun",
-        "context",
-        "ended",
-        "error",
-        "executor",
-        "handed",
-        "handle",
-        "killed",
-        "kind",
-        "lost",
-        "on_shutdown",
-        "seconds",
-        "started_at",
-        "task",
-        "timers",
-        "told",
-        "where",
-    )
-
-    def __init__(self, context: Context, task: Task, kind: TaskType | None) -> None:
-        self.context = context
-        self.task = task
-        self.handed = task  #: what the handler is given: results filled in, where it has any
-        self.kind = kind  #: None: no handler
-        self.handle: asyncio.Task[None] | None = None
-        self.executor: Executor | None = None  #: set when the handler starts
-        self.asked_at = 0.0  #: when its claim was sent, or before; monotonic seconds
-        self.begun = False
-        self.told = False  #: the handler was told to stop
-        self.ended = False  #: decided: by the handler's end, or without it
-        self.lost = False  #: the lease was lost after the handler's end
-        self.killed = False  #: the handler was ended by force
-        self.error: BaseException | None = None  #: what the handler raised here, for the log
-        self.started_at = 0.0  #: when its handler started; monotonic seconds
-        self.seconds = 0.0  #: how long its handler ran
-        self.on_shutdown: outcomes.OnShutdown = task.policy.on_shutdown
-        self.timers: tuple[asyncio.TimerHandle, ...] = ()
-        self.where: Any = None  #: the executor's own: the child or process that runs it
+    context: Context
+    task: Task
+    handed: Task  #: what the handler is given: the same until results are filled in
+    kind: TaskType | None  #: None: no handler
+    on_shutdown: outcomes.OnShutdown
+    asked_at: float = 0.0  #: when its claim was sent, or before; monotonic seconds
+    handle: "asyncio.Task[None] | None" = None
+    executor: "Executor | None" = None  #: set when the handler starts
+    begun: bool = False
+    told: bool = False  #: the handler was told to stop
+    ended: bool = False  #: decided: by the handler's end, or without it
+    lost: bool = False  #: the lease was lost after the handler's end
+    killed: bool = False  #: the handler was ended by force
+    error: BaseException | None = None  #: what the handler raised here, for the log
+    started_at: float = 0.0  #: when its handler started; monotonic seconds
+    seconds: float = 0.0  #: how long its handler ran
+    timers: "tuple[asyncio.TimerHandle, ...]" = ()
+    where: Any = None  #: the executor's own: the child or process that runs it
 
     def fill_in(
         self, names: Sequence[str], found: Mapping[str, Task | None], *, max_payload: int

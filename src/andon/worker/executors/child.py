@@ -106,7 +106,7 @@ class Child:
             return UnknownTask()
         context = Context(task, work.worker, self._mark, files=ChildFiles(self._ask))
         context.dependencies = work.dependencies
-        run = RunInHand(context, task, kind)
+        run = RunInHand(context, task, task, kind, task.policy.on_shutdown)
         token = running.set(context)
         self._context = context
         try:

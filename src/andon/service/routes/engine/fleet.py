@@ -159,7 +159,11 @@ async def waits(request: Call, data: JSONBody[wire.OfWaits]) -> list[KindWait]:
     wait = await engine.wait_of(task)
     if wait is None:
         return []
-    return [KindWait(queue=queue, kind=kind_of(task), why=wait.why, text=wait.text)]
+    return [
+        KindWait(
+            queue=queue, kind=kind_of(task.definition, task.policy), why=wait.why, text=wait.text
+        )
+    ]
 
 
 @post("/workers", status_code=200)
