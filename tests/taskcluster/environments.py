@@ -59,7 +59,8 @@ def node_with(name: str, packages: Sequence[str] = NODE_CLIENT) -> Path:
             folder.mkdir(parents=True)
             (folder / "package.json").write_text('{"private": true}\n', encoding="utf-8")
             quiet = ("--no-audit", "--no-fund", "--no-save", "--no-package-lock", "--silent")
-            _run(name, "npm", "install", "--prefix", str(folder), *quiet, *packages)
+            soon = ("--fetch-retries=1", "--fetch-retry-maxtimeout=10000")  # else minutes, offline
+            _run(name, "npm", "install", "--prefix", str(folder), *quiet, *soon, *packages)
             _say_ready(folder, wanted)
     return folder
 
@@ -106,10 +107,17 @@ def _say_ready(folder: Path, wanted: str) -> None:
     (folder / ".ready").write_text(wanted, encoding="utf-8")
 
 
+_not_had: dict[str, str] = {}
+"""Environments that could not be made, and why: they are not tried again by each test."""
+
+
 def _run(name: str, *command: str) -> None:
+    if name in _not_had:
+        pytest.skip(_not_had[name])
     done = subprocess.run(
         command, env=clean_environment(), capture_output=True, text=True, check=False
     )
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if line and "WARN" not in line.upper()]
-        pytest.skip(f"{name} cannot be installed here: {lines[-1] if lines else command}")
+        _not_had[name] = f"{name} cannot be installed here: {lines[-1] if lines else command}"
+        pytest.skip(_not_had[name])

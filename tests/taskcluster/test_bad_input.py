@@ -23,7 +23,9 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("service")
+    folder = tmp_path_factory.mktemp("service") / "own"
+    folder.mkdir()  # in one that nobody else writes to
+    return folder
 
 
 @pytest.fixture(scope="module")
