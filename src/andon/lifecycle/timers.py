@@ -15,9 +15,9 @@ from andon.model.words import TERMINAL, Reason, State
 _PENDING, _ACTIVE = State.PENDING, State.ACTIVE
 """What every record needs that is written, see `admission`."""
 
-VERIFY_FIRST_MS = 5_000
+VERIFY_FIRST_MS = 2_000
 VERIFY_MOST_MS = 300_000
-"""A blocked task asks again about its dependencies after 5 s, then less and less often, every
+"""A blocked task asks again about its dependencies after 2 s, then less and less often, every
 5 min at the least (docs/rulings.md, R8)."""
 
 DEBT_MS = 2_000
