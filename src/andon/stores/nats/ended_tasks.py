@@ -23,7 +23,7 @@ _FEW = 20
 """Edges that are known of each; most tasks have fewer."""
 
 _YOUNG_S = 5.0
-"""How long they are known: until the end is told, on a machine that is busy."""
+"""How long they are known, s: long enough to tell the end, on a busy machine too."""
 
 _FOR_EVER = 2**63
 

@@ -17,7 +17,7 @@ _YOUNG_S = 5.0
 What is not written, as it seems to be told already, is decided on what is that old at most."""
 
 _MOST = 8_192
-"""Edges known at once: more than are told in one round, small and large fan-outs together."""
+"""Most edges that are known at once. One round tells fewer."""
 
 Pair = tuple[str, str]  # parent and child
 
