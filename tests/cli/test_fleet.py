@@ -172,6 +172,25 @@ def test_workers_are_listed(cli: Cli) -> None:
     assert cli.json("workers", "list")[0]["id"] == "w1"
 
 
+def test_a_worker_that_is_gone_is_removed_and_its_tasks_are_tried_again(cli: Cli) -> None:
+    for name in ("a", "b"):
+        cli.submit("job", "--id", name, "--option", "max_retries=3", "--option", "retry_delay=null")
+    cli.claim(2)
+    cli.behind(lambda engine: engine.put_worker(WorkerInfo(id="w", seen_at=engine.now())))
+    assert [worker["id"] for worker in cli.json("workers", "list")] == ["w"]
+    looked = cli("workers", "remove", "w", "--dry-run")
+    assert looked.stderr == "2 tasks would be taken from the worker.\n"
+    assert "Nobody can be asked here" in cli("workers", "remove", "w", code=2).stderr
+    assert cli.state("a") == "active"
+    removed = cli("workers", "remove", "w", "--yes")
+    assert removed.stderr == "2 tasks taken from the worker.\n"
+    assert {row.split("\t")[0] for row in removed.stdout.splitlines()} == {"a", "b"}
+    assert [cli.state(name) for name in ("a", "b")] == ["pending"] * 2
+    assert cli.json("workers", "list") == []
+    nothing = cli("workers", "remove", "w", "--yes")
+    assert (nothing.stdout, nothing.stderr) == ("", "0 tasks taken from the worker.\n")
+
+
 # --- storage ---
 
 

@@ -29,7 +29,7 @@ from andon.model.errors import (
     TaskNotFound,
     UniqueKeyHeld,
 )
-from andon.model.task import TaskError
+from andon.model.task import Task, TaskError
 from andon.model.words import Reason, State
 
 from .conftest import START, Shop
@@ -285,3 +285,46 @@ async def test_what_depends_on_an_archived_task_is_unreachable(shop: Shop) -> No
     await shop.engine.act(["a"], Archive())
     await shop.told()
     assert await shop.state("child") is State.UNREACHABLE
+
+
+async def test_runs_of_a_worker_that_is_gone_end_and_are_tried_again(shop: Shop) -> None:
+    for task_id in ("a", "b", "c"):
+        await shop.submit(task_id, options={"max_retries": 1, "retry_delay": None})
+    held = await shop.claim(2, worker="gone")
+    [other] = await shop.claim(1, worker="lives")
+    acted = await shop.engine.end_runs("gone", ["a", "nowhere", "b", "c"])
+    assert [one.changed for one in acted] == [True, False, True, False]
+    assert isinstance(acted[1].error, TaskNotFound)
+    assert [await shop.state(task.id) for task in held] == [State.PENDING] * 2
+    ended = (await shop.task("a")).status.runs[0]
+    assert ended.resolved_reason is Reason.WORKER_SHUTDOWN
+    for task in held:
+        with pytest.raises(LeaseLost):
+            await shop.engine.report(task, Complete(result=b"1"))
+    assert await shop.engine.report(other, Complete(result=b"1")) is State.COMPLETED
+    again = await shop.claim(2, worker="gone")
+    await shop.engine.end_runs("gone", [task.id for task in again])
+    assert {await shop.state(task.id) for task in again} == {State.STALLED}
+
+
+async def test_a_run_that_another_worker_began_meanwhile_is_left_alone(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for task_id in ("a", "b"):
+        await shop.submit(task_id, options={"max_retries": 9, "retry_delay": None})
+    await shop.claim(2, worker="gone")
+    read = shop.engine.store.get
+
+    async def read_late(ids: Sequence[str]) -> list[Task | None]:
+        """Records as they were before another worker has begun a run of the first."""
+        tasks = await read(ids)
+        monkeypatch.undo()
+        await shop.engine.end_runs("gone", ["a"])
+        await shop.claim(1, worker="lives")
+        return tasks
+
+    monkeypatch.setattr(shop.engine.store, "get", read_late)
+    acted = await shop.engine.end_runs("gone", ["a", "b"])
+    assert [one.changed for one in acted] == [False, True]
+    task = await shop.task("a")
+    assert (task.state, task.status.worker) == (State.ACTIVE, "lives")

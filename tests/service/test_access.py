@@ -215,6 +215,10 @@ ROUTES = {
     "POST /api/v1/engine/workers": Route("workers:read"),
     "POST /api/v1/engine/put_worker": Route("queues:claim:q", {"id": "w"}),
     "POST /api/v1/engine/remove_worker": Route("queues:claim:q", {"ids": ["w"]}),
+    "POST /api/v1/engine/end_runs": Route(
+        "admin:workers tasks:change:q", {"worker": "w", "ids": ["{task}"]}
+    ),
+    "POST /api/v1/workers/remove": Route("admin:workers tasks:change:*", {"worker": "nobody"}),
     "POST /api/v1/engine/info": Route(ANY),
     "POST /api/v1/engine/partitions": Route(ANY),
     "GET /api/v1/minutes": Route("queues:read:q", query="queue=q"),

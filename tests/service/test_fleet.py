@@ -6,6 +6,8 @@ import httpx
 import pytest
 
 from andon import Andon
+from andon.contract.requests import ClaimRequest
+from andon.model.fleet import WorkerInfo
 
 from .kit import Running, eventually, problem, serving
 
@@ -92,6 +94,26 @@ def test_workers_are_listed(service: Running, http: httpx.Client):
     with service.working(id="w1", concurrency=7):
         [worker] = eventually(lambda: http.get("/api/v1/workers").json())
         assert (worker["id"], worker["concurrency"], worker["state"]) == ("w1", 7, "running")
+
+
+def test_a_worker_that_is_gone_is_removed(service: Running, http: httpx.Client):
+    for name in ("a", "b"):
+        task = {"name": "elsewhere", "id": name, "options": {"max_retries": 2, "retry_delay": None}}
+        assert http.post("/api/v1/tasks", json=task).is_success
+    engine = service.service.engine
+    claims = ClaimRequest(worker="w", token="t", queues=("default",), limit=2, lease_ms=60_000)
+    service.call(engine.claim(claims))
+    service.call(engine.put_worker(WorkerInfo(id="w", seen_at=engine.now())))
+    looked = http.post("/api/v1/workers/remove", json={"worker": "w", "dry_run": True}).json()
+    assert (looked["found"], looked["changed"]) == (2, 0)
+    assert [one["id"] for one in http.get("/api/v1/workers").json()] == ["w"]
+    removed = http.post("/api/v1/workers/remove", json={"worker": "w"}).json()
+    assert (removed["found"], removed["changed"], removed["refused"]) == (2, 2, 0)
+    assert http.get("/api/v1/tasks/a").json()["state"] == "pending"
+    assert http.get("/api/v1/workers").json() == []
+    for bad in ("", "w\0", "w" * 5_000):
+        answer = http.post("/api/v1/workers/remove", json={"worker": bad})
+        assert (answer.status_code, answer.json()["field"]) == (422, "worker")
 
 
 def test_the_store_says_what_it_promises(http: httpx.Client):

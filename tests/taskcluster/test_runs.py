@@ -184,3 +184,16 @@ def test_after_the_deadline_nothing_can_be_done_to_a_task(queue: Queue):
     for act in ("schedule", "rerun", "cancel"):
         answer = queue.ask("POST", f"/task/{task_id}/{act}")
         refused(answer, 409, "RequestConflict", f"{act}Task")
+
+
+def test_the_runs_of_a_worker_that_was_removed_are_tried_again(queue: Queue):
+    task_id = claimed(queue)
+    [elsewhere] = [queue.create(), *queue.claim(workerId="another")][1:]
+    removed = queue.http.post("/api/v1/workers/remove", json={"worker": "us-east/i-0a1b"})
+    assert (removed.status_code, removed.json()["changed"]) == (200, 1)
+    first, second = queue.status(task_id)["runs"]
+    assert (first["state"], first["reasonResolved"]) == ("exception", "worker-shutdown")
+    assert (second["state"], second["reasonCreated"]) == ("pending", "retry")
+    assert queue.state(elsewhere["status"]["taskId"]) == "running"
+    refused(queue.report(task_id, 0, "completed"), 409, "RequestConflict")
+    assert queue.report(task_id, 0, "exception", {"reason": "worker-shutdown"}).is_success

@@ -242,6 +242,12 @@ class Engine(Protocol):
         R20)."""
         ...
 
+    async def end_runs(self, worker: str, ids: Sequence[str]) -> list[Acted]:
+        """End the runs that a worker has of these tasks, because it is gone for good: each is tried
+        again while its budget lasts, as after a shutdown of the worker. Tasks that it does not run
+        are left alone."""
+        ...
+
     async def act(
         self, ids: Sequence[str], command: Command, *, force: bool = False
     ) -> list[Acted]:

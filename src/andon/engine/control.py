@@ -25,6 +25,7 @@ from andon.lifecycle.commands import (
     Rerun,
     RunNow,
     Schedule,
+    ShutdownRetry,
 )
 from andon.lifecycle.delays import Random
 from andon.lifecycle.repeats import is_done
@@ -117,6 +118,17 @@ class Control:
             if task.state is State.PENDING:
                 return None
             return Rerun() if task.state in TERMINAL or task.state is State.ACTIVE else RunNow()
+
+        return await self._each(ids, choose, actor=actor)
+
+    async def end_runs(self, worker: str, ids: Sequence[str], *, actor: str = "") -> list[Acted]:
+        """End the runs that this worker has of these tasks, as its shutdown does with
+        `on_shutdown=retry`. It is looked for each time a task is decided, so that a run which
+        somebody else has begun meanwhile is left alone."""
+
+        def choose(task: Task) -> Command | None:
+            held = task.state is State.ACTIVE and task.status.worker == worker
+            return ShutdownRetry() if held else None
 
         return await self._each(ids, choose, actor=actor)
 

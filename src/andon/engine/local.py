@@ -326,6 +326,11 @@ class LocalEngine(StoreReads):
         await self.audit.done("retry", acted)
         return await self.schedules.delivered(acted)
 
+    async def end_runs(self, worker: str, ids: Sequence[str]) -> list[Acted]:
+        acted = await self._control.end_runs(worker, ids, actor=ACTOR.get())
+        await self.audit.done("end-runs", acted, worker=worker)
+        return acted
+
     async def act(
         self, ids: Sequence[str], command: Command, *, force: bool = False
     ) -> list[Acted]:

@@ -35,6 +35,7 @@ from andon.service.routes import (
     schedules,
     tasks,
     tokens,
+    workers,
 )
 from andon.service.routing import Routes, by_handler
 from andon.service.taskcluster.errors import ApiError, transient
@@ -67,6 +68,7 @@ ROUTERS = [
     logs.router,
     tokens.router,
     audit.router,
+    workers.router,
     about.router,
 ]
 

@@ -163,6 +163,13 @@ class Act(Which, forbid_unknown_fields=True, kw_only=True):
     priority: Annotated[Priority | None, Meta(description="reprioritise.")] = None
 
 
+class RemovedWorker(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
+    """A worker that is gone for good."""
+
+    worker: Annotated[str, Meta(description="Its id, as lists of workers have it.")]
+    dry_run: Annotated[bool, Meta(description="Only say which tasks it runs.")] = False
+
+
 class Editing(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     """The arguments of the successor. With an `id` for it the same request may be repeated."""
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgspec
 
 from andon.artifacts.base import Artifacts
-from andon.contract.limits import MAX_BATCH, MAX_PAYLOAD
+from andon.contract.limits import MAX_BATCH, MAX_PAYLOAD, in_batches
 from andon.contract.outcomes import Verdict
 from andon.contract.requests import ClaimRequest, Renewal
 from andon.contract.topics import EVENTS_TOPIC, Listener
@@ -197,6 +197,14 @@ class HttpEngine(HttpReads):
 
     async def retry(self, ids: Sequence[str]) -> list[Acted]:
         return await self._act("retry", ids, safe=False)
+
+    async def end_runs(self, worker: str, ids: Sequence[str]) -> list[Acted]:
+        done: list[Acted] = []
+        for batch in in_batches(ids):
+            asked = wire.encode(wire.OfRuns(worker, list(batch)))
+            answer = await self._transport.call("end_runs", asked)
+            done.extend(map(wire.acted, wire.decode_outcomes(answer)))
+        return done
 
     async def act(
         self, ids: Sequence[str], command: Command, *, force: bool = False

@@ -196,6 +196,13 @@ class OfClaiming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     info: str = ""
 
 
+class OfRuns(msgspec.Struct, frozen=True):
+    """The runs of one worker that are meant, by their tasks."""
+
+    worker: str
+    ids: list[str]
+
+
 class OfGroup(msgspec.Struct, frozen=True):
     """The group that is meant."""
 

@@ -1,4 +1,4 @@
-"""About the fleet, the store, and the service itself."""
+"""About the store, and the service itself."""
 
 import asyncio
 from typing import Any
@@ -9,33 +9,20 @@ from litestar import Router, get
 from andon.lifecycle.profiles import PROFILES
 from andon.lifecycle.rendering import names_of
 from andon.model.errors import AndonError
-from andon.model.fleet import StoreInfo, WorkerInfo
 from andon.model.words import State
 from andon.service.answers import Health, ProfileNames
 from andon.service.calls import Call
-from andon.service.lines import Lines, listed
 from andon.service.problems import Problem
 
 READY_S = 2.0
 """A store that answers later than this is not ready."""
 
 
-@get("/api/v1/workers", tags=["workers"], summary="List workers")
-async def list_workers(request: Call) -> list[dict[str, Any]] | Lines:
-    """Workers heard of within the last minute. With `Accept: application/x-ndjson` one a line."""
-    request.need("workers:read")
-    return listed(request, [_whole(worker) for worker in await request.service.engine.workers()])
-
-
 @get("/api/v1/storage", tags=["storage"], summary="Describe the store")
 async def storage(request: Call) -> dict[str, Any]:
     """What the store is, what it holds, and what survives which accident."""
     request.need("admin:storage")
-    return _whole(await request.service.engine.info())
-
-
-def _whole(record: WorkerInfo | StoreInfo) -> dict[str, Any]:
-    return msgspec.structs.asdict(record)
+    return msgspec.structs.asdict(await request.service.engine.info())
 
 
 @get("/api/v1/profiles", tags=["storage"], summary="List profiles")
@@ -93,7 +80,6 @@ async def openapi(request: Call) -> bytes:
 router = Router(
     "/",
     route_handlers=[
-        list_workers,
         storage,
         profiles,
         healthy,

@@ -26,6 +26,7 @@ _HANDLERS: list[Any] = [
     running.dependencies,
     control.cancel,
     control.retry,
+    control.end_runs,
     control.act,
     control.edit,
     control.acts,

@@ -15,6 +15,7 @@ from andon.model.errors import InvalidSubmission, PermissionRefused
 from andon.service.acting import edit_one
 from andon.service.calls import Call
 from andon.service.decoding import Items
+from andon.service.remote.presences import ADMIN
 from andon.service.routes.audit import MOST_LISTED, SCOPE
 from andon.service.routes.engine.shared import caller_of, check_few, outcomes_of
 
@@ -61,6 +62,16 @@ async def cancel(request: Call, data: Items[wire.Which]) -> list[wire.Outcome]:
 async def retry(request: Call, data: Items[wire.Which]) -> list[wire.Outcome]:
     """Run tasks again, or now."""
     return await _each(request, data.ids, "tasks:change:", request.service.engine.retry)
+
+
+@post("/end_runs", status_code=200)
+async def end_runs(request: Call, data: Items[wire.OfRuns]) -> list[wire.Outcome]:
+    """End the runs that a worker has, because it is gone for good."""
+    caller_of(request).require(ADMIN)
+    engine = request.service.engine
+    return await _each(
+        request, data.ids, "tasks:change:", lambda ids: engine.end_runs(data.worker, ids)
+    )
 
 
 @post("/act", status_code=200)
