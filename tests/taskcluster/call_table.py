@@ -24,7 +24,6 @@ class Call(NamedTuple):
 
 
 WORKER = {"workerGroup": "group", "workerId": "w-1"}
-LATER = at(HOUR)
 
 
 def ids(rows: Any) -> set[str]:
@@ -43,11 +42,12 @@ def status(state: str, **fields: Any) -> Check:
 
 
 def artifact(kind: str, **fields: Any) -> dict[str, Any]:
-    return {"storageType": kind, "expires": LATER, **fields}
+    return {"storageType": kind, "expires": at(HOUR), **fields}
 
 
 def table_of_calls() -> list[Call]:
-    """The calls, with ids and queues that nobody else has."""
+    """The calls, with ids, queues and times of their own."""
+    later = at(HOUR)
     a, b, c, group = (slugid() for _ in range(4))
     queue, empty = own_queue(), own_queue()
     of = tuple(queue.split("/"))
@@ -195,11 +195,11 @@ def table_of_calls() -> list[Call]:
         # Workers and queues.
         Call("getWorker", (*of, "group", "w-1"), lambda said: len(said["recentTasks"]) == 3),
         Call("getWorker", (*of, "group", "w-2"), refused=(404, "ResourceNotFound")),
-        Call("declareWorker", (*of, "group", "w-2", {"expires": LATER})),
+        Call("declareWorker", (*of, "group", "w-2", {"expires": later})),
         Call("listWorkers", of, lambda said: len(said["workers"]) == 2),
         Call(
             "quarantineWorker",
-            (*of, "group", "w-2", {"quarantineUntil": LATER, "quarantineInfo": "odd"}),
+            (*of, "group", "w-2", {"quarantineUntil": later, "quarantineInfo": "odd"}),
             lambda said: said["quarantineDetails"][0]["quarantineInfo"] == "odd",
         ),
         Call(

@@ -260,7 +260,7 @@ async def test_timers_set_anew_read_no_record_and_go_with_the_last_that_moves(
     assert isinstance(kit.store, NatsStore)
     assert [len(ids) for ids in await _standing(kit.store, "s")] == [20, 20], "and the hold"
     await kit.store.commit([kit.change(task, Unblock()) for task in taken])
-    for _ in range(3):  # what is spent goes with a later write, or with a look
+    for _ in range(3):  # a later write, or a look, deletes the entries that are spent
         await kit.store.take_due(0, 200, 600_000)
     assert [len(ids) for ids in await _standing(kit.store, "s")] == [20], "the hold"
 
