@@ -12,10 +12,11 @@ from msgspec.structs import astuple, replace
 
 from andon.lifecycle.births import check_paid, owed_ids, owes
 from andon.lifecycle.commands import Command, Complete, Edit, Extend, Reprioritise, Rerun
-from andon.lifecycle.decide import DECIDE, Outcome, cancelled
+from andon.lifecycle.decide import DECIDE, cancelled
 from andon.lifecycle.delays import Random
 from andon.lifecycle.joins import extended
 from andon.lifecycle.moves import ENDS_AS_RUN, ONLY_CANCELLED, TARGETS
+from andon.lifecycle.outcome import Outcome
 from andon.lifecycle.repeats import fingerprint
 from andon.model.errors import InvalidTransition
 from andon.model.policy import Policy

@@ -10,35 +10,20 @@ from typing import Any
 import msgspec
 
 from andon.lifecycle import commands as c
+from andon.lifecycle import decide_schedules as schedules
 from andon.lifecycle.births import owes
 from andon.lifecycle.delays import Random, retry_delay
-from andon.lifecycle.firing import borne_now, recurred, restarted, resumed, revised
 from andon.lifecycle.joins import why_not_extended
+from andon.lifecycle.outcome import Outcome
 from andon.lifecycle.parents import waits_for_others
-from andon.lifecycle.schedules import changed_meanwhile, with_parts
 from andon.model.errors import InvalidTransition
 from andon.model.policy import Policy
-from andon.model.task import Definition, Schedule, Task, TaskError
+from andon.model.task import Task, TaskError
 from andon.model.words import WAITING, Event, Reason, State
 
 UNKNOWN_TASK_DELAY_MS = 5_000
 """Wait before an unknown task is offered again if its policy waits for code, or retries at once: a
 worker that has the code may be on its way, and a hot loop helps nobody."""
-
-
-class Outcome(msgspec.Struct, frozen=True):
-    """Where a move goes. `resolution` is why the run in hand ends, `opened` why a new one opens."""
-
-    state: State | None
-    reason: Reason | None = None
-    resolution: Reason | None = None
-    opened: Reason | None = None
-    run_at: int | None = None
-    counts: bool = False  #: the run counts against the budget
-    keeps_place: bool = False
-    error: TaskError | None = None
-    births: tuple[Definition, ...] = ()  #: what the record owes from this move on
-    schedule: Schedule | None = None  #: as it is from this move on; None leaves it as it is
 
 
 def cancelled(command: c.Command) -> Outcome:
@@ -270,79 +255,9 @@ def _evict(task: Task, command: c.Evict, now: int, random: Random) -> Outcome:
     return Outcome(State.CANCELLED, Reason.QUEUE_FULL, Reason.QUEUE_FULL)
 
 
-def _recur(task: Task, command: c.Recur, now: int, random: Random) -> Outcome:
-    schedule = _fires(task, command)
-    if schedule.paused_at is not None:
-        raise InvalidTransition(task.id, command.event, task.state, "It is paused.")
-    fired = recurred(task.id, schedule, command.last, now)
-    if fired.schedule.next_due is None:
-        state, reason = State.COMPLETED, Reason.SCHEDULE_ENDED
-    elif fired.schedule.paused_at is not None:
-        state, reason = State.RECURRING, Reason.FAILURES_IN_A_ROW
-    else:
-        state = State.RECURRING
-        reason = Reason.OVERLAP if fired.skipped else Reason.START_TIME
-    return Outcome(state, reason, births=fired.births, schedule=fired.schedule)
-
-
-def _pause(task: Task, command: c.Pause, now: int, random: Random) -> Outcome:
-    schedule = _fires(task, command)
-    since = now if schedule.paused_at is None else schedule.paused_at
-    paused = msgspec.structs.replace(schedule, paused_at=since)
-    return Outcome(State.RECURRING, Reason.PAUSED, schedule=paused)
-
-
-def _resume(task: Task, command: c.Resume, now: int, random: Random) -> Outcome:
-    schedule = resumed(task.id, _fires(task, command), now)
-    return _lasts(task, command, schedule, Reason.RESUMED)
-
-
-def _revise(task: Task, command: c.Revise, now: int, random: Random) -> Outcome:
-    wanted = _rewritten(task, command, command.schedule)
-    schedule = revised(task.id, _fires(task, command), wanted, now)
-    return _lasts(task, command, schedule, task.status.reason)
-
-
-def _rewritten(task: Task, command: c.Revise | c.Rerun, wanted: Schedule) -> Schedule:
-    """The schedule with what is to be changed of it, unless somebody else has changed that."""
-    schedule, parts = _fires(task, command), command.parts
-    if parts is None:
-        return wanted
-    changed = changed_meanwhile(schedule, parts)
-    if changed:
-        raise InvalidTransition(
-            task.id,
-            command.event,
-            task.state,
-            f"Somebody else has changed its {changed} meanwhile: look at it, and edit it again.",
-        )
-    return with_parts(schedule, wanted, parts)
-
-
-def _fires(task: Task, command: c.Command) -> Schedule:
-    """The schedule of a record that is one."""
-    if task.status.schedule is None:
-        raise InvalidTransition(task.id, command.event, task.state, "It is no schedule.")
-    return task.status.schedule
-
-
-def _lasts(task: Task, command: c.Command, schedule: Schedule, reason: Reason | None) -> Outcome:
-    """It fires on, if it has a time left."""
-    if schedule.next_due is None:
-        raise InvalidTransition(
-            task.id,
-            command.event,
-            task.state,
-            "None of its times is left: give it others, a later end or a higher count.",
-        )
-    return Outcome(State.RECURRING, reason, schedule=schedule)
-
-
 def _run_now(task: Task, command: c.RunNow, now: int, random: Random) -> Outcome:
     if task.state is State.RECURRING:
-        fired = borne_now(task.id, _fires(task, command), now)
-        reason = task.status.reason
-        return Outcome(State.RECURRING, reason, births=fired.births, schedule=fired.schedule)
+        return schedules.run_now(task, command, now)
     return Outcome(State.PENDING, Reason.RUN_NOW, opened=Reason.RUN_NOW)
 
 
@@ -387,9 +302,7 @@ def _deliver(task: Task, command: c.Deliver, now: int, random: Random) -> Outcom
 
 def _rerun(task: Task, command: c.Rerun, now: int, random: Random) -> Outcome:
     if task.status.schedule is not None:
-        was = task.status.schedule
-        wanted = was if command.schedule is None else _rewritten(task, command, command.schedule)
-        return _lasts(task, command, restarted(task.id, was, wanted, now), Reason.RERUN)
+        return schedules.rerun(task, command, now)
     if task.state is State.BLOCKED and not command.blocked:
         raise InvalidTransition(
             task.id, command.event, task.state, "It has not run yet: schedule it, or run it now."
@@ -442,10 +355,10 @@ DECIDE: dict[Event, Callable[[Task, Any, int, Random], Outcome]] = {
     Event.CANCEL: _cancel,
     Event.EXPIRE: _expire,
     Event.EVICT: _evict,
-    Event.RECUR: _recur,
-    Event.PAUSE: _pause,
-    Event.RESUME: _resume,
-    Event.REVISE: _revise,
+    Event.RECUR: schedules.recur,
+    Event.PAUSE: schedules.pause,
+    Event.RESUME: schedules.resume,
+    Event.REVISE: schedules.revise,
     Event.RUN_NOW: _run_now,
     Event.RESCHEDULE: _reschedule,
     Event.REPRIORITISE: _reprioritise,
