@@ -1,7 +1,7 @@
-"""Who acts: the name that goes with all that is done by hand within a block of code.
+"""The actor: the name recorded with everything that is done by hand within a block of code.
 
-It is carried by the context, not by each call, so that a service names its caller once a request
-and a program once a block, whatever they call beneath. Nothing but acts by hand looks at it.
+A context variable holds it, not each call's arguments: a service sets it once per request, a
+program once per block. Only acts by hand read it.
 """
 
 from collections.abc import Generator
@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from andon.lifecycle.actors import actor_name
 
 ACTOR: ContextVar[str] = ContextVar("andon-actor", default="")
-"""The name of who acts in this context; empty where nobody said."""
+"""The name of the actor in this context; empty if none was set."""
 
 
 @contextmanager

@@ -1,12 +1,12 @@
-"""Looks at alert rules: by whichever timekeeper comes first, once a minute, at a bounded cost.
+"""Evaluates the alert rules once a minute, in whichever timekeeper comes first, at a bounded cost.
 
-What was found, and what is to be told of it, is written in one step, by compare and set: of several
-who look, one writes. What is to be told is an outbox: it is submitted as tasks whose ids are made
-of it, and taken out once they are stored. A crash anywhere in between loses nothing and doubles
-nothing: whoever looks next goes on.
+A look writes what it found and the notices to be sent in one step, by compare and set: of several
+timekeepers that look, one writes. The notices are an outbox: each is submitted as a task whose id
+is derived from it, and removed from the outbox once the task is stored. A crash anywhere in between
+loses and doubles nothing: the next look goes on from there.
 
-Without rules, each timekeeper reads one setting a minute. Whatever goes wrong here is logged, costs
-a look, and touches no timer: this is a loop of its own.
+Without rules, each timekeeper reads one setting a minute. An error here is logged and costs one
+look. It affects no timer, because this is a separate loop.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from andon.model.words import Event, State
 log = logging.getLogger("andon.timekeeper")
 
 MOST_SCHEDULES = 500
-"""Schedules that are looked at, the oldest."""
+"""How many schedules a look reads, the oldest first."""
 
 _FIRST_S, _SPREAD_S = 9.0, 10.0
 """When to look after a minute has ended: once it is rolled up; spread, so that mostly one
@@ -66,7 +66,7 @@ class AlertLooks:
         *,
         poll_s: float = SLOW_POLL_S,
     ) -> None:
-        """`poll_s`: how often those who sleep on hints look all the same. Where that is rarer than
+        """`poll_s`: how often loops that wait for hints look without one. Where that is rarer than
         usual, as in tests in virtual time, so are looks."""
         self._left_out_ms = round(max(0.0, poll_s / SLOW_POLL_S - 1)) * MINUTE_MS
         self._store = store
@@ -87,15 +87,15 @@ class AlertLooks:
                 log.error("Nobody looked at the alert rules this minute.", exc_info=error)
 
     async def look(self) -> bool:
-        """Look at the rules, and hand over what is to be told, if nobody has in this minute;
-        whether this did."""
+        """Look at the rules and submit the notices, unless another timekeeper has in this minute.
+        Returns whether this call did."""
         book = await self._alerts.book()
         if not book.rules:
             return False
         state, stored = await self._alerts.state()
         now = self._store.now()
         if stored is not None and state.at // MINUTE_MS >= now // MINUTE_MS:
-            return False  # somebody was first
+            return False  # another timekeeper was first
         after = judged(book, state, await self._read(book, state, now))
         [outcome] = await self._store.put_notes([PutNote(STATE_NOTE, _encode(after), stored)])
         if outcome is NotePut.INVALID:
@@ -104,7 +104,7 @@ class AlertLooks:
             return False
         if after.owed:
             await self._hand_over(book, after)
-        if set(state.workers or ()) - set(after.workers or ()):  # somebody went
+        if set(state.workers or ()) - set(after.workers or ()):  # a worker left
             await _alone(self._tidy(after, now), "those who left")
         return True
 
@@ -119,8 +119,8 @@ class AlertLooks:
     # --- reading ---
 
     async def _read(self, book: AlertBook, state: AlertState, now: int) -> Readings:
-        """What the rules ask about: each for itself, so that what cannot be read leaves the rules
-        that ask for it as they are, and no others."""
+        """The values that the rules ask about. Each is read by itself: one that cannot be read
+        leaves only the rules that ask for it as they are."""
         stats = tuple(await self._store.stats())
         wanted = needs(book.rules.values(), state, stats, now)
         minutes = letters = schedules = workers = None
@@ -147,18 +147,19 @@ class AlertLooks:
         return tuple(_reading(page.tasks))
 
     async def _workers(self, state: AlertState) -> tuple[tuple[WorkerInfo, ...], frozenset[str]]:
-        """Those alive; and who left, if somebody is missing."""
+        """The workers that are alive; and those that left, if one is missing."""
         workers = tuple(await self._store.workers())
         if not missing_workers(state, workers):
             return workers, frozenset()
         notes = await self._store.list_notes(LEFT_NOTES, "", "", _MOST_LEFT)
         heard = state.workers or {}
-        # One that came back under its id, and died, has not left by having left before.
+        # A worker that left, came back under its id and then died does not count as having left.
         left = (note.key for note in notes if _time_of(note) >= heard.get(note.key, 0))
         return workers, frozenset(left)
 
     async def _tidy(self, state: AlertState, now: int) -> None:
-        """Forget who left long ago, before somebody asks for those who left lately."""
+        """Delete the notes of workers that left long ago, before those that left lately are
+        read."""
         if state.workers is None:
             return
         notes = await self._store.list_notes(LEFT_NOTES, "", "", _MOST_LEFT)
@@ -173,7 +174,7 @@ class AlertLooks:
     # --- telling ---
 
     async def _hand_over(self, book: AlertBook, state: AlertState) -> None:
-        """Submit what is owed, and take out of the outbox what is stored, or can never be."""
+        """Submit the notices in the outbox, and remove those that are stored or can never be."""
         wanted = [
             (notice, target)
             for notice in state.owed

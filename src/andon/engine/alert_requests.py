@@ -1,4 +1,4 @@
-"""What may be asked about alerts, and what is answered."""
+"""The interface for alert rules and targets: its methods and their answers."""
 
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -8,19 +8,20 @@ import msgspec
 from andon.model.alerts import AlertsShown, Notice, RuleShown, TargetShown
 
 Put = Literal["add", "edit", "set"]
-"""`add` refuses a name that is taken, `edit` changes what is given of one that is there, `set` has
-it be what is given."""
+"""`add` refuses a name that is taken, `edit` changes the given fields of one that exists, `set`
+replaces it."""
 
 
 class AlertPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """What a look at the rules would find now. Nothing is written or told."""
+    """What a look at the rules would find now. Nothing is written or sent."""
 
     shown: AlertsShown  #: how the rules would stand
-    notices: tuple[Notice, ...]  #: what would be told, and to whom
+    notices: tuple[Notice, ...]  #: the notices that would be sent, and to which targets
 
 
 class AlertKeeper(Protocol):
-    """The alert rules and targets of a store or service. Secrets go in, and never come out."""
+    """The alert rules and targets of a store or service. Secrets can be set, and are never
+    shown."""
 
     async def shown(self) -> AlertsShown:
         """All rules and targets, and how the rules stand."""
@@ -31,22 +32,23 @@ class AlertKeeper(Protocol):
         ...
 
     async def remove_rule(self, name: str) -> bool:
-        """Forget a rule; False if there is none. What fired is not told to be cleared."""
+        """Delete a rule; False if there is none. If it was firing, no notice says that it has
+        cleared."""
         ...
 
     async def put_target(self, name: str, fields: Mapping[str, Any]) -> TargetShown:
-        """Make or change a target; what is not given of one that is there stays. Raises
+        """Make or change a target; fields that are not given keep their values. Raises
         `ConfigurationError`; behind a service also for commands."""
         ...
 
     async def remove_target(self, name: str) -> bool:
-        """Forget a target; False if there is none. Raises `ConfigurationError` for one that a rule
-        tells."""
+        """Delete a target; False if there is none. Raises `ConfigurationError` for one that a rule
+        names."""
         ...
 
     async def apply(self, document: Mapping[str, Any], *, dry_run: bool = False) -> list[str]:
-        """Have rules and targets be what a document says (`rules` and `targets`, by name), and
-        forget all others; secrets that it leaves out stay. What changes, in words. Raises
+        """Make rules and targets equal to a document (`rules` and `targets`, by name), and delete
+        all others; secrets that it leaves out stay. Returns the changes in words. Raises
         `ConfigurationError`, and then nothing has changed."""
         ...
 
@@ -55,14 +57,14 @@ class AlertKeeper(Protocol):
         ...
 
     async def test(self, target: str) -> str:
-        """Tell a target that this is a test; the id of the task that does. Raises
-        `ConfigurationError` for a target that is not there."""
+        """Send a test notice to a target. Returns the id of the task that sends it. Raises
+        `ConfigurationError` for a target that does not exist."""
         ...
 
 
 @runtime_checkable
 class HasAlerts(Protocol):
-    """An engine that knows alerts."""
+    """An engine that has alerts."""
 
     @property
     def alerts(self) -> AlertKeeper:

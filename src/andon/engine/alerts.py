@@ -1,8 +1,8 @@
 """Alert rules and targets: read, set, removed and applied, each by compare and set of one setting;
 shown without their secrets; tested.
 
-What a task delivers is sealed with the store's key, so that whoever may submit to the queue cannot
-have Andon send or sign something else.
+What a task delivers is sealed with the store's key, so that a client that may submit to the queue
+cannot make Andon send or sign something else.
 """
 
 import logging
@@ -49,7 +49,7 @@ from andon.model.settings import ALERTS_SETTING
 log = logging.getLogger("andon.engine")
 
 STATE_NOTE = NoteName(ALERT_NOTES, "", "state")
-"""Where it is kept how the rules stand."""
+"""The setting that holds how the rules stand."""
 
 _OPTIONS: dict[str, Any] = {
     "max_retries": 10,
@@ -60,10 +60,11 @@ _OPTIONS: dict[str, Any] = {
     "retention": {"completed": 7 * 86_400.0},
 }
 _OPTIONS_OF_TEST = {**_OPTIONS, "max_retries": 0, "dead_letter": "none"}
-"""Who tests looks at what comes of it, and tests again."""
+"""A test is tried once and leaves no dead letter: its caller sees the outcome, and can test
+again."""
 
 _DEADLINE_S = 86_400.0
-"""What is a day old is told to nobody."""
+"""A notice that is a day old is not sent."""
 
 Submit = Callable[[Sequence[Submission]], Awaitable[list[Submitted]]]
 _Change = Callable[[AlertBook], AlertBook]
@@ -74,7 +75,7 @@ _decode_state = msgspec.msgpack.Decoder(AlertState).decode
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True):
-    """The arguments of a task that tells a target."""
+    """The arguments of a task that sends a notice to a target."""
 
     target: str
     notice: Notice
@@ -91,7 +92,7 @@ class Alerts:
         self._preview: Callable[[AlertBook], Awaitable[AlertPreview]] | None = None
 
     def previewing_by(self, preview: Callable[[AlertBook], Awaitable[AlertPreview]]) -> None:
-        """Who looks at the rules without writing anything."""
+        """Evaluates the rules without writing anything."""
         self._preview = preview
 
     # --- reading ---
@@ -143,7 +144,7 @@ class Alerts:
         return _rule_shown(name, book.rules[name], state)
 
     async def remove_rule(self, name: str) -> bool:
-        """Forget a rule."""
+        """Delete a rule."""
         if name not in (await self.book()).rules:
             return False
 
@@ -156,8 +157,8 @@ class Alerts:
     async def put_target(
         self, name: str, fields: Mapping[str, Any], *, from_afar: bool = False
     ) -> TargetShown:
-        """Make or change a target. `from_afar`: no command, which would run on another's
-        machine."""
+        """Make or change a target. `from_afar`: refuse commands, which would run on another machine
+        than the caller's."""
         given = {one: value for one, value in fields.items() if value is not None and value != ""}
 
         def changed(book: AlertBook) -> AlertBook:
@@ -174,7 +175,7 @@ class Alerts:
         return target_shown(name, book.targets[name])
 
     async def remove_target(self, name: str) -> bool:
-        """Forget a target."""
+        """Delete a target."""
         book = await self.book()
         if name not in book.targets:
             return False
@@ -195,7 +196,7 @@ class Alerts:
     async def apply(
         self, document: Mapping[str, Any], *, dry_run: bool = False, from_afar: bool = False
     ) -> list[str]:
-        """Have rules and targets be what a document says."""
+        """Make rules and targets equal to a document."""
 
         def changed(book: AlertBook) -> AlertBook:
             after = replace(applied(book, document), key=book.key)
@@ -243,7 +244,7 @@ class Alerts:
     # --- telling ---
 
     async def test(self, target: str) -> str:
-        """Tell a target that this is a test; the id of the task that does."""
+        """Send a test notice to a target. Returns the id of the task that sends it."""
         book = await self.book()
         if target not in book.targets:
             raise _no_target(target, book)
@@ -266,11 +267,12 @@ class Alerts:
     async def submit(
         self, book: AlertBook, wanted: Sequence[tuple[Notice, str]]
     ) -> list[Submitted]:
-        """Hand notices over to be delivered, each to one target; to repeat that is safe."""
+        """Submit the tasks that deliver notices, one for each target. Repeating it is safe."""
         return await self._submit([submission_of(book, notice, one) for notice, one in wanted])
 
     async def left(self, worker: str) -> None:
-        """Note that a worker leaves in good order, if a rule asks who did not. Never raises."""
+        """Note that a worker has shut down in good order, if a rule asks for workers that did not.
+        Never raises."""
         try:
             book = await self.book()
             if not any(rule.when == "lost-worker" for rule in book.rules.values()):
@@ -284,7 +286,7 @@ class Alerts:
 
 
 def submission_of(book: AlertBook, notice: Notice, target: str) -> Submission:
-    """The task that tells a target. It names the target, and has nothing secret of it."""
+    """The task that sends a notice to a target. It names the target, and has no secret of it."""
     told = replace(notice, targets=())
     how = book.targets[target].how
     delivery = Delivery(target=target, notice=told, seal=seal_of(book.key, told, target))
@@ -301,7 +303,7 @@ def submission_of(book: AlertBook, notice: Notice, target: str) -> Submission:
 
 
 def task_name(how: str) -> str:
-    """The task type that tells targets of a kind."""
+    """The task type that sends notices to targets of this kind."""
     return f"andon.alert.{how}"
 
 

@@ -1,4 +1,4 @@
-"""All notes of a store, for a copy: by what is known of their kinds and scopes."""
+"""Lists all notes of a store, for a copy, by their known kinds and scopes."""
 
 from collections.abc import AsyncIterator
 

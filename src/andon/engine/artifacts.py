@@ -1,4 +1,4 @@
-"""Where the artifacts of a namespace are, and who sweeps after tasks that are gone.
+"""Where the artifacts of a namespace are, and the loop that deletes those of deleted tasks.
 
 The place is, in this order: what the application or ANDON_ARTIFACTS says, what
 `andon storage configure --artifacts` wrote into the store for everybody, the folder beside an
@@ -45,7 +45,8 @@ class KeepsLogs(Protocol):
 
 
 async def warn_if_not_kept(engine: KeepsLogs, logger: logging.Logger) -> None:
-    """Log that artifacts and logs are not kept, and why: no place, or one that cannot be."""
+    """Log that artifacts and logs are not kept, and why: no place is named, or it cannot be
+    opened."""
     try:
         why = None if await engine.keeps_logs() else NO_PLACE
     except ConfigurationError as error:
@@ -102,7 +103,7 @@ class Keeping:
         place = self._place or await self._agreed() or default_place(self._url)
         if place is not None:
             return open_blobs(place)
-        # Not asked by isinstance, which does not see through a store that is measured.
+        # Not `isinstance`, which is False for the wrapper of a measured store.
         kept: Callable[[], Blobs] | None = getattr(self._store, "blobs", None)
         return None if kept is None else kept()
 
@@ -118,14 +119,14 @@ class Keeping:
             await self._store.put_setting(ROOT_SETTING, secrets.token_hex(8).encode(), expect=None)
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         if self._opened is not None:
             await self._opened.close()
 
     # --- sweeping ---
 
     async def keep_swept(self, random: Random) -> None:
-        """Sweep about once an hour, whichever timekeeper comes first, for ever."""
+        """Sweep about once an hour, for ever; whichever timekeeper comes first does it."""
         while True:
             await asyncio.sleep(self._look_s * (0.5 + random.random()))
             try:
@@ -138,14 +139,14 @@ class Keeping:
                 log.error("artifacts are not swept: %s", why_of(error), exc_info=error)
 
     async def sweep_if_due(self) -> int:
-        """Sweep unless somebody did within the hour; how much went."""
+        """Sweep unless a timekeeper did within the hour. Returns how much was deleted."""
         now = self._store.now()
         swept = await self._store.setting(SWEPT_SETTING)
         if swept is not None and int(swept) + SWEEP_EVERY_MS > now:
             return 0
         kept = await self._open()
         if not await self._store.put_setting(SWEPT_SETTING, str(now).encode(), expect=swept):
-            return 0  # somebody else begins
+            return 0  # another timekeeper begins
         gone = 0
         for shard in await kept.shards():
             try:

@@ -1,12 +1,12 @@
 """The audit list: what was done by hand, newest first, in one bounded setting of the store.
 
-An act on tasks is told after it is done. The truth of it is in the event of each task's move, which
-is written with the move; the list has one record for a whole call, and is at most a crash behind.
-An act on anything else (a queue's settings, a token) leaves no event, so its record is written
-first: what is listed was asked for, and nothing is changed that is not listed.
+An act on tasks is recorded after it is done. The event of each task's move, which is written with
+the move, is authoritative; the list has one record for a whole call, and misses at most what a
+crash cut off. An act on anything else (a queue's settings, a token) leaves no event, so its record
+is written first: what is listed was asked for, and nothing is changed that is not listed.
 
-It costs what acts by hand cost, and nobody else: a read and a compare-and-set for each call, shared
-by those that come meanwhile.
+Only acts by hand pay for it: a read and a compare-and-set for each call, shared by the calls that
+arrive meanwhile.
 """
 
 import logging
@@ -50,8 +50,8 @@ class Audit:
         self._writes: Batcher[_Record, None] = Batcher(self._write, size=MOST_RECORDS)
 
     async def done(self, act: str, acted: Sequence[Acted], **detail: Any) -> None:
-        """Note what was done to tasks, if somebody is named who did it. Never raises for the list:
-        the act is done, and each task's event says by whom."""
+        """Note what was done to tasks, if an actor is named. Never raises because of the list: the
+        act is done, and each task's event names the actor."""
         changed = [one.id for one in acted if one.changed]
         if not changed or not ACTOR.get():
             return
@@ -64,12 +64,12 @@ class Audit:
             log.exception("The audit list could not be written.")
 
     async def asked(self, act: str, subject: str, **detail: Any) -> None:
-        """Note what is about to be done to something that is no task, whoever does it. Raises what
-        keeps the list from being written; then it must not be done."""
+        """Note what is about to be done to something other than a task, with or without an actor.
+        Raises the error that kept the list from being written; then the act must not be done."""
         await self._writes.put((self._record(act, subject, 1, detail), False))
 
     async def acts(self, actor: str | None = None, limit: int = 100) -> list[AuditRecord]:
-        """The newest records, of one actor or of all, newest first."""
+        """The newest records, by one actor or by all, newest first."""
         kept = _read(await self._store.setting(AUDIT_SETTING))
         found = [one for one in reversed(kept) if actor is None or one.actor == actor]
         return found[:limit]

@@ -159,16 +159,16 @@ class Joinable(Protocol):
 class Engine(Protocol):
     """All that can be asked about tasks."""
 
-    in_flight: int  #: claims that a worker's room is best shared out to, one under way at a time
+    in_flight: int  #: into how many claims a worker best divides its room; one under way at a time
     claims_ahead: bool  #: a worker whose runs are quick best claims before they begin
-    at_once: int  #: submissions that who has many best hands over in one call
+    at_once: int  #: how many submissions are best handed over in one call
 
     async def open(self) -> None:
         """Connect to the store or service. Idempotent."""
         ...
 
     async def close(self) -> None:
-        """Flush what was handed over, then disconnect. Idempotent."""
+        """Write what was handed over, then disconnect. Idempotent."""
         ...
 
     def now(self) -> int:
@@ -199,7 +199,7 @@ class Engine(Protocol):
 
     def on_handoff(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
         """Call `act` with the tasks that are handed to this worker's parked claim, as `claim` would
-        return them; None: nobody takes them any more."""
+        return them; None: take no more of them."""
         ...
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
@@ -223,8 +223,8 @@ class Engine(Protocol):
     def report_then(
         self, task: Task, command: Command, then: Then, follow_ups: Sequence[Submission] = ()
     ) -> None:
-        """The same for a caller that does not wait: `then`, which must not raise, is told the state
-        or the error, later than this."""
+        """The same for a caller that does not wait: the callback `then`, which must not raise, is
+        called with the state or the error after this has returned."""
         ...
 
     async def dependency_results(self, task: Task) -> dict[str, Task | None]:
@@ -264,8 +264,8 @@ class Engine(Protocol):
 
     async def acts(self, actor: str | None = None, limit: int = 100) -> list[AuditRecord]:
         """What was done by hand, newest first: by one actor or by all, of the newest 500. Acts on
-        tasks are listed where somebody said who acts (`andon.acting_as`, a token, the command
-        line), changes of queues, policies and tokens whoever made them."""
+        tasks are listed if an actor was named (`andon.acting_as`, a token, the command line);
+        changes of queues, policies and tokens always."""
         ...
 
     # --- reading and watching ---
@@ -339,8 +339,8 @@ class Engine(Protocol):
         ...
 
     def follow(self, cursor: str | None = None) -> AsyncIterator[TaskEvent]:
-        """Events as they happen, from the cursor (None: from now), for ever. To show them: a gap is
-        not told, as `events` does."""
+        """Events as they happen, from the cursor (None: from now), for ever. For showing them:
+        unlike `events`, it does not report gaps."""
         ...
 
     def listen(self, topics: Sequence[str]) -> Listener:
@@ -350,12 +350,12 @@ class Engine(Protocol):
     # --- groups of which a record is kept (docs/rulings.md, R41) ---
 
     async def group(self, name: str) -> GroupRecord:
-        """What is kept of a group whose members name its owner. Raises `GroupNotFound`."""
+        """The record of a group whose members name its owner. Raises `GroupNotFound`."""
         ...
 
     async def seal_group(self, name: str) -> GroupRecord:
-        """Let no member into a group any more, for good; what is kept of it then. Repeating it
-        changes nothing. Members that were let in before may come until `open_until`. Raises
+        """Let no member into a group any more, for good. Returns its record. Repeating it changes
+        nothing. Members that were let in before may be created until `open_until`. Raises
         `GroupNotFound`."""
         ...
 
@@ -382,8 +382,8 @@ class Engine(Protocol):
     async def quarantine_worker(
         self, queue: str, worker: str, until: int, *, by: str = "", info: str = ""
     ) -> ClaimingWorker:
-        """Give a worker nothing of a queue until that moment (ms UTC); one that has passed lifts
-        the quarantine. Processes follow within a second. Raises `WorkerNotFound`."""
+        """Give a worker no tasks of a queue until that moment (ms UTC); a moment that has passed
+        lifts the quarantine. Processes follow within a second. Raises `WorkerNotFound`."""
         ...
 
     # --- the fleet ---
@@ -397,7 +397,7 @@ class Engine(Protocol):
         ...
 
     async def delete_queue(self, name: str) -> None:
-        """Forget the settings of a queue, which is listed no more until a task enters it or it is
+        """Delete the settings of a queue. It is listed no more until a task enters it or it is
         configured. Raises `QueueNotEmpty` while any task is in it, ended or not."""
         ...
 
@@ -429,14 +429,14 @@ class Engine(Protocol):
         ...
 
     async def keep_code(self, code: Code) -> None:
-        """Keep the list of what a worker has code for, so that its digest says what it is
-        (docs/rulings.md, R32). Call it again and again: what nobody uses is dropped. Costs nothing,
-        but once a day."""
+        """Store the list of task types that a worker has code for, so that its digest names it
+        (docs/rulings.md, R32). Call it repeatedly: lists that are not used are dropped. It writes
+        once a day at most."""
         ...
 
     async def waits(self, queues: Sequence[str] = ()) -> list[KindWait]:
-        """What keeps the kinds of tasks from starting that these queues, or all, have ready;
-        nothing is listed of what is about to start."""
+        """What keeps the ready kinds of tasks of these queues, or of all, from starting; kinds that
+        are about to start are not listed."""
         ...
 
     async def wait_of(self, task: Task) -> Wait | None:
@@ -464,8 +464,8 @@ class Engine(Protocol):
         ...
 
     async def artifacts(self) -> Artifacts:
-        """The artifacts and logs of runs. Raises `ConfigurationError` when nobody has said where
-        they are to be kept."""
+        """The artifacts and logs of runs. Raises `ConfigurationError` when no place for them is
+        configured."""
         ...
 
     async def keeps_logs(self) -> bool:

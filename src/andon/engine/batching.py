@@ -1,21 +1,21 @@
-"""Batches that form by themselves: no round trip per task, and no wait when idle.
+"""Collects items of concurrent callers into batches: no round trip per task, and no wait when idle.
 
-The first item handed over is flushed as soon as the loop comes round; what arrives while a flush
-is under way goes with the next one. Under load that makes large batches, at rest it adds nothing.
-A store in another process may be given several batches at once, each a share of what there is to
-do: it writes one while this process makes the next.
+The first item handed over is flushed as soon as the loop comes round; what arrives while a flush is
+under way goes with the next one. Under load that makes large batches, at rest it adds nothing. A
+store in another process may get several batches at once, each a share of the waiting items: it
+writes one while this process makes the next.
 
 What was handed over is written even if its caller has gone: only the outcome is dropped.
 
-Who awaits an outcome costs a future, a turn of the loop and the task that goes on; who has it told
-(`hand`) costs a call.
+Awaiting an outcome costs a future, a turn of the loop and resuming the asyncio task; a callback
+(`hand`) costs one call.
 
-A store that is away fails everything that waits, not one batch after the other: each flush takes
-as long as the store is patient, and nobody should wait for that once per batch before his own.
+A store that is away fails everything that waits, not one batch after the other: each flush lasts
+until the store gives up, and no caller should wait for that once per batch before its own.
 
-An item that cannot be written is the store's to tell from its neighbours (`contract.isolation`).
-Should a flush fail all the same by what may be the fault of one, it is made again in halves: only
-that item's taker is told the error.
+The store isolates an item that cannot be written (`contract.isolation`). If a flush fails all the
+same with an error that may be the fault of one item, it is repeated in halves: only that item's
+taker gets the error.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from andon.model.errors import StoreUnavailable
 logger = logging.getLogger("andon.engine")
 
 _WORTH_A_FLUSH = 16
-"""Items for which it pays to have another flush under way."""
+"""How many items are worth another flush under way."""
 
 Item = TypeVar("Item")
 Outcome = TypeVar("Outcome")
@@ -38,10 +38,10 @@ Heard_contra = TypeVar("Heard_contra", contravariant=True)
 
 
 class Taker(Protocol[Heard_contra]):
-    """What the outcome of an item is told to: a future, or less."""
+    """What takes the outcome of an item: a future, or a callback."""
 
     def done(self) -> bool:
-        """Whether it has gone, and is to be told nothing."""
+        """Whether it was cancelled, and takes no outcome any more."""
         ...
 
     def set_result(self, result: Heard_contra, /) -> None:
@@ -49,16 +49,16 @@ class Taker(Protocol[Heard_contra]):
         ...
 
     def set_exception(self, exception: BaseException, /) -> None:
-        """Why there is none."""
+        """The error, if there is no outcome."""
         ...
 
 
 class Batcher(Generic[Item, Outcome]):
     """Collects items and hands them to `flush` in order, at most `in_flight` batches at a time.
 
-    `key`, if given, names what an item is about: two items with one key never share a batch.
-    More than `most_waiting` items waiting push back on `put`. `finishes`: the flush itself writes
-    what it was given even if whoever awaits it goes, as a store does.
+    `key`, if given, names what an item is about: two items with one key never share a batch. More
+    than `most_waiting` items waiting push back on `put`. `finishes`: the flush writes what it was
+    given even if the coroutine that awaits it is cancelled, as a store does.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Batcher(Generic[Item, Outcome]):
         self._finishes = finishes
         self._is_alone = False  #: the last batch had one item
         self._is_carrying = False  #: a caller flushes its own item
-        self._carried: asyncio.Future[None] | None = None  #: until it has, if somebody waits for it
+        self._carried: asyncio.Future[None] | None = None  #: while another caller waits for it
         self._running: set[asyncio.Task[None]] = set()
         self._loop: asyncio.AbstractEventLoop | None = None  #: of the flushes under way
 
@@ -118,7 +118,8 @@ class Batcher(Generic[Item, Outcome]):
         return await future
 
     def hand(self, item: Item, taker: Taker[Outcome]) -> None:
-        """Hand over one item, however many wait; `taker` is told its outcome, later than this."""
+        """Hand over one item, however many wait; `taker` gets its outcome after this has
+        returned."""
         self._waiting.append((item, taker))
         running = len(self._running) + self._is_carrying
         if not running or (
@@ -160,8 +161,9 @@ class Batcher(Generic[Item, Outcome]):
             self._running.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
     def _most_now(self) -> int:
-        """How much the next batch takes: so much that all flushes get their share, or the largest
-        would keep the others small for as long as outcomes lead to new items."""
+        """How many items the next batch takes: so many that all flushes get an equal share.
+        Otherwise the largest would keep the others small for as long as outcomes lead to new
+        items."""
         total = len(self._waiting) + self._under_way
         if self._in_flight == 1 or total < 2 * _WORTH_A_FLUSH:
             return self._size
@@ -209,7 +211,7 @@ class Batcher(Generic[Item, Outcome]):
             if not isinstance(error, Exception):
                 raise
             return
-        # Told when the next batch has left: whoever is told has something to do then.
+        # Takers get their outcomes after the next batch has left, since each begins more work then.
         asyncio.get_running_loop().call_soon(_tell, batch, outcomes)
 
     async def _in_halves(self, batch: list[tuple[Item, Taker[Outcome]]]) -> None:
@@ -228,7 +230,7 @@ def _tell(batch: Sequence[tuple[Item, Taker[Outcome]]], outcomes: Sequence[Outco
         if not taker.done():
             try:
                 taker.set_result(outcome)
-            except Exception:  # the others are to be told all the same
+            except Exception:  # the others get theirs all the same
                 _log()
 
 

@@ -1,5 +1,5 @@
-"""What a run bears, made ready for its report: checked and resolved as a submit would be, before
-anything is written (docs/rulings.md, R38)."""
+"""Prepares the follow-ups of a run for its report: checks and resolves them as a submit would be,
+before anything is written (docs/rulings.md, R38)."""
 
 from collections.abc import Callable, Sequence
 
@@ -29,7 +29,8 @@ class Bearing:
         self, bearer: str, follow_ups: Sequence[Submission]
     ) -> tuple[Definition, ...] | None:
         """The tasks that the report of this run bears, if nothing has to be read or put in order
-        for that, as mostly; else None. Raises `InvalidSubmission` as `definitions` does."""
+        for that, which is the usual case; else None. Raises `InvalidSubmission` as `definitions`
+        does."""
         if len(follow_ups) > MOST_BIRTHS:
             raise too_many(len(follow_ups))
         if any(one.dependencies or join_of(one.headers) is not None for one in follow_ups):

@@ -1,7 +1,7 @@
-"""What is known of policies: profile, queues and task types, and the policies they give together.
+"""The policy cache: profile, queues and task types, and the policies that result from them.
 
-Kept in memory and followed by hint, so that a submit needs no look-up. A policy is resolved once
-per (queue, type, options) and shared by every task that has the same (docs/rulings.md, R5).
+It is kept in memory and refreshed by hints, so that a submit reads nothing. A policy is resolved
+once per (queue, type, options) and shared by every task that has the same (docs/rulings.md, R5).
 """
 
 import asyncio
@@ -30,11 +30,11 @@ log = logging.getLogger("andon.engine")
 _MOST_CACHED = 2_000
 
 _PAUSE_S = 1.0
-"""Before the configuration is looked at again when that has failed."""
+"""Seconds before the configuration is read again after a failed read."""
 
 
 class Resolved(NamedTuple):
-    """What the layers of one submission give together."""
+    """The merged layers of one submission."""
 
     policy: Policy
     type_known: bool  #: whether the task type's layer was among them
@@ -59,7 +59,8 @@ class PolicyBook:
         self.named: dict[str, PolicyOptions] = {}  #: retry policies by name
 
     async def refresh(self) -> None:
-        """Read the configuration from the store: all at once, which a store may answer as one."""
+        """Read the configuration from the store: all parts at once, which a store may answer with
+        one round trip."""
         known, published, retention, policies = await asyncio.gather(
             self._store.queues(),
             self._store.types(),
@@ -79,8 +80,8 @@ class PolicyBook:
             self._cache.clear()
 
     async def follow(self, poll_s: float) -> None:
-        """Read it anew whenever a hint or the slow poll says so. Whatever one look met, the next
-        one comes; until then what was read last serves."""
+        """Read it again after each hint and each slow poll. A failed read does not end the loop;
+        until the next one succeeds, the configuration read last is used."""
         with self._store.listen([CONFIG_TOPIC]) as hints:
             while True:
                 try:
@@ -95,8 +96,8 @@ class PolicyBook:
                 hints.notify()
 
     def _retention(self, stored: bytes | None) -> dict[str, Any]:
-        """The store's default retention as a layer. What is no such setting is named and left out:
-        the rest of the configuration goes on."""
+        """The store's default retention as a layer. A setting that is invalid is logged and left
+        out; the rest of the configuration is used."""
         if not stored:
             return {}
         try:
@@ -108,7 +109,7 @@ class PolicyBook:
         return layer
 
     def _policies(self, stored: bytes | None) -> dict[str, PolicyOptions]:
-        """The named retry policies; one that cannot be is named and left out."""
+        """The named retry policies; an invalid one is logged and left out."""
         named: dict[str, PolicyOptions] = {}
         try:
             found = read(stored) if stored else {}
@@ -123,7 +124,7 @@ class PolicyBook:
         return named
 
     def _say(self, setting: str, stored: bytes, error: Exception) -> None:
-        """Once for each thing that is stored, not each time that it is read."""
+        """Log once for each stored value, not at each read."""
         if self._said.get(setting) != stored:
             self._said[setting] = stored
             log.error(
@@ -135,7 +136,7 @@ class PolicyBook:
             )
 
     def add_types(self, types: Sequence[TypeInfo]) -> None:
-        """Take this process's own task types; they win over what was published."""
+        """Use this process's own task types; they take precedence over the published ones."""
         self._own.update({(t.name, t.version): t.policy for t in types})
         self._own_queues.update({(t.name, t.version): t.queue for t in types})
         self._cache.clear()
@@ -147,8 +148,8 @@ class PolicyBook:
 
     def queue_of(self, submission: Submission) -> str:
         """The queue that a submission goes to: the one it names, else that of its type
-        (docs/rulings.md, R5). One that was signed without a queue goes to `default`: that is what
-        was signed."""
+        (docs/rulings.md, R5). One that was signed without a queue goes to `default`, as the signed
+        bytes say."""
         if submission.queue is not None:
             return submission.queue
         if SIGNATURE_HEADER in submission.headers:
@@ -180,8 +181,8 @@ class PolicyBook:
         profile: str | None = None,
     ) -> Resolved:
         """What these layers give. `profile`: whose defaults are the weakest of them, if not the
-        application's. Raises `InvalidSubmission` also for a type or queue that no task can have,
-        so that who has a policy need not look at them again."""
+        application's. Raises `InvalidSubmission` also for a type or queue that no task can have, so
+        that the holder of a policy need not check them again."""
         key = (queue, name, version, _key_of(options) if options else (), profile)
         found = self._cache.get(key)
         if found is None:
@@ -203,7 +204,7 @@ class PolicyBook:
         return found
 
     def type_layer(self, name: str, version: int) -> dict[str, Any] | None:
-        """What the task type sets; None where nobody has told of it."""
+        """What the task type sets; None if the type is not known."""
         own = self._own.get((name, version))
         return own if own is not None else self._published.get((name, version))
 

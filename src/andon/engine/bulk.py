@@ -1,8 +1,8 @@
 """Acting on every task that a query finds: in pages, once each, and with an end.
 
 The pages follow the order of creation, so that a task which stays in the filter after the act (or
-comes back into it) is not met again. Tasks submitted after the start are left alone; without that,
-acting on what somebody keeps submitting would not end.
+comes back into it) is not met again. Tasks submitted after the start are left alone; otherwise the
+call would not end while a client keeps submitting.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -22,7 +22,7 @@ Act = Callable[[Sequence[str]], Awaitable[list[Acted]]]
 
 
 Progress = Callable[[Sequence[Task | None], Sequence[Acted]], Awaitable[None]]
-"""Told of each page: the tasks as they were found, and what became of each."""
+"""Called after each page: with the tasks as they were found, and the outcome of each."""
 
 
 class Gets(Protocol):
@@ -78,8 +78,8 @@ async def found(
 ) -> AsyncIterator[list[Task]]:
     """Pages of the tasks that match now, oldest first unless the query says otherwise.
 
-    `keep` narrows what the query finds; `most` ends after so many tasks. A task that is moved by
-    somebody else meanwhile may be found or not.
+    `keep` narrows what the query finds; `most` ends after so many tasks. A task that another caller
+    moves meanwhile may be found or not.
     """
     began = engine.now()
     left = most

@@ -1,5 +1,5 @@
-"""What the doctor looks at, but for what only an application knows. Each check is given what was
-read and answers with findings."""
+"""The checks of the doctor, except those that need the application. Each check takes what was read
+and returns findings."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from andon.engine.base import Engine
 
 LATE_MS = 30_000
-"""A timer this late is fired by nobody."""
+"""A timer this late means that no timekeeper fires it."""
 
 BEHIND_S = 600.0
 CLOCKS_APART_S = 5.0
@@ -47,7 +47,7 @@ class Facts(msgspec.Struct, kw_only=True):
     workers: list[WorkerInfo]
     waiting: list[Task]  #: some that wait for a time or run, oldest first
     pending: list[Task]  #: some
-    unfinished: list[Task]  #: some that have ended and whose dependents were not told
+    unfinished: list[Task]  #: some that have ended and whose dependents were not notified
     waits: list[KindWait] = []  #: what keeps ready tasks from starting
     schedules: list[Task] = []  #: that are live, the first of them
     no_logs: str = ""  #: why logs and artifacts of runs are not kept; empty: they are
@@ -55,7 +55,7 @@ class Facts(msgspec.Struct, kw_only=True):
 
 async def read(engine: "Engine") -> Facts:
     """Read what the checks need."""
-    # Only a store tells of these; a service's own timekeeper sees to them.
+    # Only a local store can list these; a service's own timekeeper handles them.
     store = getattr(engine, "store", None)
     ended = [] if store is None else [one for one, _ in await store.take_unsettled(_SAMPLE)]
     timed = (State.SCHEDULED, State.RETRY, State.ACTIVE)
@@ -74,7 +74,8 @@ async def read(engine: "Engine") -> Facts:
 
 
 async def _why_no_logs(engine: "Engine") -> str:
-    """Why logs are not kept, as far as is known from here: no place, or one that cannot be."""
+    """Why logs are not kept, as far as this process knows: no place is named, or it cannot be
+    opened."""
     try:
         return "" if await engine.keeps_logs() else "there is no place for them"
     except ConfigurationError as error:
@@ -158,7 +159,7 @@ def file_system(info: StoreInfo) -> Iterator[Finding]:
 
 
 def in_line(info: StoreInfo) -> Iterator[Finding]:
-    """Processes that are stopped where writers of the file wait for one another."""
+    """Suspended processes that hold the write lock of the file, or a place in the line for it."""
     if info.kind != "sqlite":
         return
     from andon.stores.sqlite.holders import holders
@@ -204,7 +205,7 @@ def clock(facts: Facts) -> Iterator[Finding]:
 
 
 def workers(facts: Facts) -> Iterator[Finding]:
-    """Who is alive."""
+    """Which workers are alive."""
     live = len(facts.workers)
     waits = any(_pending(stats) for _, stats in facts.queues)
     if not live:
@@ -231,7 +232,7 @@ def workers(facts: Facts) -> Iterator[Finding]:
 
 
 def queues(facts: Facts) -> Iterator[Finding]:
-    """Queues in which tasks wait, and why nothing comes of it."""
+    """Queues in which tasks wait, and what keeps them from starting."""
     serving = [worker for worker in facts.workers if worker.state == "running"]
     for config, stats in facts.queues:
         waiting = _pending(stats)
@@ -309,7 +310,7 @@ def without_code(facts: Facts) -> Iterator[Finding]:
 
 
 def timers(facts: Facts) -> Iterator[Finding]:
-    """Whether anybody fires timers."""
+    """Whether a timekeeper fires timers."""
     late = [task for task in facts.waiting if _overdue(task) < facts.now - LATE_MS]
     if late:
         first = late[0]
@@ -325,7 +326,7 @@ def timers(facts: Facts) -> Iterator[Finding]:
 
 
 def fan_outs(facts: Facts) -> Iterator[Finding]:
-    """Whether dependents of tasks that have ended were told."""
+    """Whether the dependents of ended tasks were notified."""
     old = [
         task
         for task in facts.unfinished

@@ -1,10 +1,10 @@
 """Lists of what workers have code for, each kept in the store once, under its digest
 (docs/rulings.md, R32).
 
-A claim over HTTP and the description of a worker name the digest only; whoever has to know the list
-finds it here, on any replica and after a restart. The lists lie in a fixed number of settings, by
-the first character of the digest; each of these is bounded and drops first what nobody has used for
-the longest time. What was dropped is told again by whoever uses it.
+A claim over HTTP and the description of a worker name the digest only; the list itself can be read
+here, on any replica and after a restart. The lists are kept in a fixed number of settings, by the
+first character of the digest; each of these is bounded and drops the list that has been unused for
+longest. A worker that uses a dropped list sends it again.
 """
 
 import asyncio
@@ -19,12 +19,12 @@ from andon.model.code import Code
 from andon.model.errors import InvalidSubmission
 
 MOST_BYTES = 256 * 1024
-"""Of one list, in JSON: thousands of types. A worker with more of them names patterns."""
+"""Bytes of one list in JSON: thousands of types. A worker with more of them names patterns."""
 
 _MOST_BYTES_OF_ALL = 512 * 1024  # in one setting
 _UNUSED_MS = 8 * 86_400_000
 _USED_AGAIN_MS = 86_400_000
-"""How old the note of the last use may grow before it is written anew."""
+"""Age of the noted last use after which it is written again."""
 
 _MOST_TRIES = 20
 _MOST_REMEMBERED = 200
@@ -51,7 +51,7 @@ class CodeBook:
         self._known: dict[str, tuple[Code, int]] = {}  # with when it was last noted as used
 
     async def keep(self, code: Code) -> None:
-        """Keep a list, or note that it is used. Costs nothing when that was noted of late.
+        """Store a list, or note that it is used. Writes nothing if that was noted lately.
 
         Raises `InvalidSubmission` for one that is too long.
         """
@@ -72,11 +72,11 @@ class CodeBook:
             if await self._store.put_setting(place, _encoded(kept, now), expect=held):
                 break
         else:
-            now = 0  # others write all the time; another try when it is told again
+            now = 0  # other processes keep writing; the next call tries again
         self._remember(code, now)
 
     async def find(self, digests: Iterable[str]) -> dict[str, Code]:
-        """The lists with these digests, as far as they are kept."""
+        """The lists with these digests that are still kept."""
         wanted = {digest for digest in digests if _DIGEST.fullmatch(digest)}
         unknown = {_place_of(digest) for digest in wanted if digest not in self._known}
         for held in await asyncio.gather(*(self._store.setting(place) for place in unknown)):

@@ -44,7 +44,7 @@ from andon.model.words import TERMINAL, State
 log = logging.getLogger("andon.engine")
 
 MOST_ATTEMPTS = 20
-"""How often a change is decided anew when others keep moving the task in between."""
+"""How often a change is decided again when other callers keep moving the task in between."""
 
 _ACT = "change"
 
@@ -78,9 +78,9 @@ class _Sent(NamedTuple):
 
 
 class Control:
-    """Acts on tasks by id. `commits` writes changes; `ended` is told of every end written, `link`
-    of tasks that wait for their dependencies again, `released` of those that wait for them no
-    longer, by hand."""
+    """Acts on tasks by id. `commits` writes changes; It calls `ended` with every end written,
+    `link` with tasks that wait for their dependencies again, and `released` with tasks that were
+    released from waiting by hand."""
 
     def __init__(
         self,
@@ -100,7 +100,8 @@ class Control:
         self._released = released
 
     async def cancel(self, ids: Sequence[str], *, force: bool, actor: str = "") -> list[Acted]:
-        """Cancel, ask, or force. `actor`, here and below: who does it by hand, for the events."""
+        """Cancel, ask to cancel, or force. `actor`, here and below: the name for the events of acts
+        by hand."""
 
         def choose(task: Task) -> Command | None:
             if task.state is State.CANCELLED:
@@ -123,8 +124,8 @@ class Control:
 
     async def end_runs(self, worker: str, ids: Sequence[str], *, actor: str = "") -> list[Acted]:
         """End the runs that this worker has of these tasks, as its shutdown does with
-        `on_shutdown=retry`. It is looked for each time a task is decided, so that a run which
-        somebody else has begun meanwhile is left alone."""
+        `on_shutdown=retry`. The run is looked up each time a task is decided, so that a run which
+        another worker has begun meanwhile is left alone."""
 
         def choose(task: Task) -> Command | None:
             held = task.state is State.ACTIVE and task.status.worker == worker
@@ -157,9 +158,9 @@ class Control:
         return await self.act_each([(task, command) for task in tasks])
 
     async def act_each(self, acts: Sequence[tuple[Task, Command]]) -> list[Acted]:
-        """To each of these tasks, as it was just read, something of its own. All are decided at
-        once and written together; only for one that has moved meanwhile is there a task of the
-        loop, in which it is decided anew."""
+        """Apply to each of these tasks, as it was just read, a command of its own. All are decided
+        at once and written together; only one that has moved meanwhile is decided again, in an
+        asyncio task of its own."""
         if len(acts) == 1:
             [(task, command)] = acts
             return [await self._one(task, _always(command), force=False, actor="")]
@@ -195,8 +196,8 @@ class Control:
         return _Sent(task, command, moved, changed)
 
     async def _heard(self, sent: _Sent) -> Acted | Task:
-        """What became of an act; the task, if it has moved and is to be decided anew. Raises what
-        the store says of itself."""
+        """The outcome of an act; or the task, if it has moved and is to be decided again. Raises
+        the errors of the store itself."""
         task = sent.task
         try:
             changed = sent.changed.result()
@@ -228,8 +229,8 @@ class Control:
         return acted
 
     async def _together(self, acts: Sequence[Coroutine[Any, Any, Acted]]) -> list[Acted]:
-        """At once, so that what is written for them shares batches. A store that is away fails the
-        call, when all have been carried through as far as they went."""
+        """All at once, so that their writes share batches. A store that is away fails the call,
+        after every item has got as far as it can."""
         done = await asyncio.gather(*acts, return_exceptions=True)
         for outcome in done:
             if isinstance(outcome, BaseException):
@@ -248,7 +249,7 @@ class Control:
             return await self._decided(task, choose, force, actor)
         except (AndonError, OSError):
             raise
-        except Exception as error:  # its own, whatever it is: the others of the call go on
+        except Exception as error:  # an error of this item only: the others of the call go on
             return _failed(task, error)
 
     async def _decided(self, task: Task, choose: Choose, force: bool, actor: str) -> Acted:
@@ -300,7 +301,7 @@ class Control:
 
 
 def _failed(task: Task, error: Exception) -> Acted:
-    """What is told of an act that failed by itself, in an `except` block."""
+    """The outcome of an act that failed alone, in an `except` block."""
     log.exception("An act on task %s has failed; nothing was changed.", task.id)
     why = NotWritable(task.id, _ACT, why_of(error))
     return Acted(task.id, task.state, changed=False, error=why)

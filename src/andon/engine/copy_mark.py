@@ -1,4 +1,4 @@
-"""The mark by which a store knows the copy that fills it, from its beginning to its end.
+"""The mark in a store that names the copy that fills it, from its beginning to its end.
 
 It stands in the settings of the target. A copy that was cut short finds its own mark there and goes
 on; another one into the same store is refused.
@@ -46,7 +46,7 @@ async def begin_copy(source: Store, target: Store, *, merge: bool) -> CopyMark:
 
 
 async def end_copy(target: Store, mark: CopyMark) -> None:
-    """Every task has arrived: what is copied here from now on is a copy of its own."""
+    """Note that every task has arrived: anything copied here from now on is another copy."""
     ended = msgspec.structs.replace(mark, ended=target.now())
     await target.put_setting(COPY_SETTING, _encode(ended), expect=_encode(mark))
 

@@ -8,9 +8,9 @@ is not there yet. Memory is bounded by one batch.
 A task that cannot be read or written is left out, named in the log, and counted in the ledger; the
 others are copied as if it were not there (docs/rulings.md, R36).
 
-Not copied, because no store tells of it: what is left of deleted tasks (their ids are free in the
+Not copied, because no store lists them: tombstones of deleted tasks (their ids are free in the
 target, their old events are gone, a late repeat of their last report is refused there), claim
-tokens, tokens of rate limits, and who is alive.
+tokens, tokens of rate limits, and which workers are alive.
 """
 
 import asyncio
@@ -45,11 +45,11 @@ _READS_AT_ONCE = 32
 _PAGE = 1_000
 
 Tell = Callable[[int, int], object]
-"""Told how many tasks are done, of how many."""
+"""Called with how many tasks are done, of how many."""
 
 
 async def where(store: Store) -> str:
-    """What a store is called in messages: its place, without what its URL may say besides."""
+    """The name of a store in messages: its place, without the rest of its URL."""
     return (await store.info()).location
 
 
@@ -72,9 +72,9 @@ async def copy(
 ) -> Ledger:
     """Copy tasks, queues' configuration, task types and settings between two open stores.
 
-    `merge` allows a target that has tasks of its own; what is there already is never changed.
-    Nobody should work on either store meanwhile (see `refuse_workers`). Raises
-    `ConfigurationError` for a target that cannot be meant, and the stores' own errors.
+    `merge` allows a target that has tasks of its own; what is there already is never changed. No
+    worker should run on either store meanwhile (see `refuse_workers`). Raises `ConfigurationError`
+    for a target that cannot be the intended one, and the stores' own errors.
     """
     mark = await begin_copy(source, target, merge=merge)
     ledger = await _Copying(source, target, tell).run()
@@ -150,7 +150,7 @@ class _Copying:
                 self._written[_line(snapshot.task)] += 1
             elif restored is not None:
                 refused.append(snapshot.task)
-        if refused:  # somebody else brought it just now, or it was here and deleted
+        if refused:  # another process wrote it just now, or it was here and deleted
             found = await self._target.get([task.id for task in refused])
             for task, here in zip(refused, found, strict=True):
                 self._compare(task, here)
@@ -205,10 +205,10 @@ class _Copying:
         return edges
 
     async def _satisfied(self, tasks: Sequence[Task]) -> dict[str, tuple[str, ...] | str]:
-        """By task, the dependencies that need not be waited for any more; or why nobody can say.
+        """By task, the dependencies that need not be waited for any more; or the error of asking.
 
-        A store tells them when a blocked task links again, which changes nothing: it is what the
-        task's verify timer does.
+        A store answers with them when a blocked task links again, which changes nothing: its verify
+        timer does the same.
         """
         links = [
             Link(
@@ -260,7 +260,7 @@ class _Copying:
             if not self._is_new(tally, queue, None if here == plain else here, queue.name):
                 continue
             if not await self._target.put_queue(queue, expect=plain):
-                tally.written -= 1  # somebody configured it just now
+                tally.written -= 1  # another client configured it just now
                 tally.differing += 1
                 note(self._ledger.differing, queue.name)
         types = {(info.name, info.version): info for info in await self._target.types()}
@@ -272,7 +272,8 @@ class _Copying:
         await self._copy_notes()
 
     async def _copy_notes(self) -> None:
-        """What is kept of groups and of workers that only claim. What is there already stays."""
+        """Copy the records of groups and of workers that only claim. Records that exist in the
+        target stay."""
         tally = self._ledger.beside["notes"]
         async for some in all_notes(self._source):
             here = await self._target.notes([name for name, _ in some])
@@ -282,7 +283,7 @@ class _Copying:
                 if self._is_new(tally, value, there, name.key)
             ]
             for outcome in await self._target.put_notes(new) if new else ():
-                if outcome is not NotePut.WRITTEN:  # somebody wrote it just now, or it cannot be
+                if outcome is not NotePut.WRITTEN:  # another process was first, or it is refused
                     tally.written -= 1
                     tally.differing += 1
 

@@ -1,13 +1,13 @@
-"""Debts: what the moves of tasks bore, stored (docs/rulings.md, R38).
+"""Pays debts: stores the births of moves that were written (docs/rulings.md, R38).
 
-Whoever wrote a move that bears pays at once, in the background; what a crash leaves is paid by the
-record's timer, by whichever timekeeper comes first. Paying twice stores nothing twice, because
-every birth has its id from before the move. Debts are paid in batches: the births of many tasks
-are created together, and their `deliver` moves share the commits of reports.
+The process that wrote such a move pays at once, in the background; what a crash leaves is paid by
+whichever timekeeper fires the record's timer first. Paying twice stores nothing twice, because
+every birth has its id from before the move. Debts are paid in batches: the births of many tasks are
+created together, and their `deliver` moves share the commits of reports.
 
-A birth that is refused does not undo the move that bore it: the event `deliver` says which and
-why. The successor of an edited task is not given up like that: it is tried again until it is
-stored. One that cannot be decided on or written fails alone (docs/rulings.md, R36).
+A birth that is refused does not undo the move that bore it: the event `deliver` says which and why.
+The successor of an edited task is never given up: it is tried again until it is stored. A birth
+that cannot be decided on or written fails alone (docs/rulings.md, R36).
 """
 
 import asyncio
@@ -84,11 +84,11 @@ class Debts:
         self._dependencies = dependencies
         self._culprits = Culprits("Storing what is owed by task")
         self._noted: dict[str, Task] = {}
-        self._in_hand: frozenset[str] = frozenset()  #: noted before, and being paid
+        self._in_hand: frozenset[str] = frozenset()  #: noted earlier, and being paid
         self._paying: asyncio.Task[None] | None = None
 
     def pay_soon(self, task: Task) -> None:
-        """Take note of a task that owes: it is paid in the background."""
+        """Note a task that owes births; they are stored in the background."""
         self._noted[task.id] = task
         if self._paying is None:
             self._paying = asyncio.ensure_future(self._pay_noted())
@@ -114,15 +114,16 @@ class Debts:
             self._paying = None
 
     async def pay_due(self, tasks: Sequence[Task]) -> set[str]:
-        """What `pay` does, for those whose timers have fired: what is about to be paid here all the
-        same, late because there is much to do, is not paid twice, and counts as owed still."""
+        """What `pay` does, for tasks whose timers have fired. A debt that is in the line of this
+        process already, late because there is much to do, is not paid twice, and counts as still
+        owed."""
         later = {task.id for task in tasks if task.id in self._noted or task.id in self._in_hand}
         due = [task for task in tasks if task.id not in later]
         return later | await self.pay(due) if due else later
 
     async def pay(self, tasks: Sequence[Task]) -> set[str]:
-        """Store what these tasks owe; the ids of those that owe it still. Raises what the store
-        says of itself."""
+        """Store what these tasks owe. Returns the ids of those that still owe. Raises the errors of
+        the store itself."""
         debts: list[_Debt] = []
         unpaid: set[str] = set()
         for task in await self._whole(tasks):
@@ -130,7 +131,7 @@ class Debts:
                 debts.append(await self._debt(task))
             except (AndonError, OSError):
                 raise
-            except Exception as error:  # its own: the others are paid
+            except Exception as error:  # an error of this task only: the others are paid
                 self._culprits.failed(task.id, error)
                 unpaid.add(task.id)
         while births := [(debt, birth) for debt in debts for birth in debt.next()]:
@@ -149,7 +150,7 @@ class Debts:
                 log.warning("That what task %s owed is stored was not noted: %s", one.id, one.error)
                 unpaid.add(one.id)
         left_out = {d.joins[birth]: None for d in debts for birth in d.refused if birth in d.joins}
-        if left_out:  # they wait for what never comes; else their verify timers say so
+        if left_out:  # they wait for tasks that never come; else their verify timers notice
             await self._dependencies.verify_each(list(left_out))
         return unpaid
 
@@ -164,8 +165,8 @@ class Debts:
             await self._dependencies.join(added)
 
     async def _whole(self, tasks: Sequence[Task]) -> list[Task]:
-        """The tasks that still owe, with their results where the payment ends the record: the
-        event of its end tells the result (docs/rulings.md, R9)."""
+        """The tasks that still owe, with their results where the payment ends the record: the event
+        of its end carries the result (docs/rulings.md, R9)."""
         bare = [t.id for t in tasks if t.result is None and kept_for(t, t.status) == 0]
         if not bare:
             return list(tasks)
@@ -181,7 +182,7 @@ class Debts:
         return _Debt(task, [successor_of(task, parents, now, write_id)])
 
     async def _existing(self, parents: tuple[str, ...]) -> tuple[str, ...]:
-        """Those that are known; who waited for the others has seen them end."""
+        """Those that exist; the dependents of the others were notified of their ends."""
         states = await self._store.states(parents) if parents else []
         return tuple(p for p, state in zip(parents, states, strict=True) if state is not None)
 

@@ -1,8 +1,9 @@
-"""Dependencies: edges recorded, ends told to dependents, crashes in between finished by timers.
+"""Dependencies: records edges, notifies dependents of ends, and finishes by timer what a crash cut
+short.
 
-A parent's end and a child's link may cross. Either the end sees the edge, or the link sees the
-end; the child's verify timer links again, so a crash in between is finished by whoever comes
-next (docs/rulings.md, R8). Telling an end is idempotent, so it may be told twice.
+A parent's end and a child's link may cross. Either the end sees the edge, or the link sees the end;
+the child's verify timer links again, so any process can finish what a crash cut short
+(docs/rulings.md, R8). Notifying a dependent of an end is idempotent.
 
 All is done in batches, whichever way a parent ended; a child or a parent at which something fails
 is left out, named, and taken up again later (docs/rulings.md, R36).
@@ -42,7 +43,7 @@ from andon.model.words import TERMINAL, State
 _MOST_EDGES = 2_000
 """Edges of one call, unless a single child has more."""
 
-_UNKNOWN = 1  #: what an end leaves to a dependent, where that could not be written down
+_UNKNOWN = 1  #: how many dependencies a dependent still waits for, where that could not be written
 
 
 class Acts(Protocol):
@@ -54,7 +55,7 @@ class Acts(Protocol):
 
 
 class Dependencies:
-    """Links children, and tells the ends of parents in the background."""
+    """Links children, and notifies them of their parents' ends in the background."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -66,11 +67,12 @@ class Dependencies:
         self._edges = Culprits("Letting go an edge of task")
 
     def acting_through(self, control: Acts) -> None:
-        """Say how dependents are moved."""
+        """Set what moves dependents."""
         self._control = control
 
     async def link(self, children: Sequence[tuple[str, tuple[str, ...], bool, str]]) -> None:
-        """Link (child, parents, loads results, requires); tell what has ended already."""
+        """Link (child, parents, loads results, requires), and count the parents that have ended
+        already."""
         links = [
             Link(
                 child,
@@ -114,9 +116,9 @@ class Dependencies:
         )
 
     async def join(self, added: Mapping[str, Sequence[str]]) -> None:
-        """Let blocked tasks, by their ids, wait for what was added to them and is stored by now.
-        That keeps its record until they have ended: a store counts off only what a task names, so
-        the rest has to be there to be looked at."""
+        """Link blocked tasks, by their ids, to the dependencies that were added to them and are
+        stored by now. The records of these are kept until the tasks have ended: a store counts only
+        dependencies that the definition names, so the others have to be read."""
         joins = await self._blocked(list(added))
         await self.link([(j.id, tuple(added[j.id]), True, j.definition.requires) for j in joins])
 
@@ -125,7 +127,8 @@ class Dependencies:
         await self.verify(await self._blocked(ids))
 
     def ended(self, task: Task, state: State | None, *, has_dependents: bool) -> None:
-        """Take note that a task has ended: tell its dependents, let go of results it has loaded."""
+        """Note that a task has ended: notify its dependents, and release the results it has
+        loaded."""
         if has_dependents and state is not None and state in TERMINAL:
             self._ends.note(task.id, state)
         if state is not None and state in TERMINAL and (edges := _loaded(task)):
@@ -133,21 +136,21 @@ class Dependencies:
             self._letting_go.start()
 
     async def released(self, task: Task) -> None:
-        """A blocked task waits for nothing any more, by hand: its edges stay to be read, and keep
-        no result (docs/rulings.md, R42)."""
+        """Note that a blocked task was released by hand: its edges stay readable, and keep no
+        result (docs/rulings.md, R42)."""
         if edges := _loaded(task):
             await self._store.let_go(edges)
 
     def resume(self, ends: Sequence[tuple[str, State]]) -> None:
-        """Finish the fan-outs that somebody else's crash cut short."""
+        """Finish the fan-outs that a crash of another process cut short."""
         self._ends.resume(ends)
 
     async def told(self) -> None:
-        """Wait until no end is left that this process is to tell."""
+        """Wait until this process has no end left to notify dependents of."""
         await self._ends.drain()
 
     async def drain(self) -> None:
-        """Wait until every end noted so far has been told."""
+        """Wait until the dependents of every end noted so far have been notified."""
         await self.told()
         await self._letting_go.drain()
 
@@ -165,7 +168,8 @@ class Dependencies:
         await each_alone(write, edges, refused, ANYTHING)
 
     async def _tell(self, ends: Sequence[Ended]) -> None:
-        """Settle each edge; unblock or give up the children for which that decides it."""
+        """Settle each edge; unblock the children that are satisfied by it, and end those that can
+        never run."""
         anew: dict[str, Task] = {}
         for batch in in_batches(ends):
             remaining = await each_alone(self._settle, batch, self._unsettled, ANYTHING)
@@ -207,7 +211,7 @@ class Dependencies:
         self, waiting: list[tuple[Ended, Task]]
     ) -> list[tuple[Ended, Task]]:
         """The same without those that a run fanned out which did complete, before its task was
-        rerun and ended otherwise: they are told that end."""
+        rerun and ended otherwise: they are notified of that end."""
         fanned = [
             (end, child)
             for end, child in waiting
@@ -313,8 +317,8 @@ class Dependencies:
     async def _unmet(self, waiting: Sequence[tuple[Ended, Task]]) -> set[tuple[str, str]]:
         """The (child, parent) whose dependency does not stand all the same: it may have satisfied
         the child before it was rerun (once is for good, docs/rulings.md, R8), or been rerun since
-        it failed. Of a child that can do without some, all are asked: it is named if too many
-        fail it."""
+        it failed. For a child that needs only some of its dependencies, all are read: it is listed
+        if too many have failed."""
         links: dict[tuple[str, str], Link] = {}
         for end, child in waiting:
             d = child.definition
@@ -375,8 +379,8 @@ async def dependents_of(store: Store, parent: str, after: str, limit: int) -> Pa
 
 
 def _loaded(task: Task) -> list[tuple[str, str]]:
-    """The edges by which a task keeps the results of its dependencies. Others hold nothing up once
-    they are told, or as soon as the task waits no longer."""
+    """The edges by which a task keeps the results of its dependencies. Other edges delay nothing
+    once they are settled, or once the task waits no longer."""
     d = task.definition
     if d.load_dependencies:
         return [(parent, d.id) for parent in waits_for(task) if parent != d.id]

@@ -1,8 +1,8 @@
 """Editing the arguments of tasks that have not begun: one is cancelled, its successor submitted.
 
-In that order, and the first write holds all that the second needs: whoever dies in between leaves a
-record that owes its successor, and the timekeeper stores it (`engine.debts`). Repeating an edit
-with the successor's id is safe at any point.
+In that order, and the first write holds all that the second needs: a process that dies in between
+leaves a record that owes its successor, and a timekeeper stores it (`engine.debts`). Repeating an
+edit with the successor's id is safe at any point.
 """
 
 from andon.contract.limits import in_batches
@@ -40,8 +40,8 @@ class Editing:
         self._max_payload = max_payload
 
     async def edit(self, task_id: str, args: bytes, successor: str) -> Submitted:
-        """How it went: the successor, or why nothing was changed. A successor without a state is
-        not stored yet, which the log explains; it will be."""
+        """The outcome: the successor, or why nothing was changed. A successor without a state is
+        not stored yet (the log says why), but will be."""
         try:
             self._check(task_id, args, successor)
             task = await self._edited(task_id, args, successor)
@@ -66,7 +66,7 @@ class Editing:
             raise InvalidSubmission(f"The arguments are not JSON: {error}.", field="args") from None
 
     async def _edited(self, task_id: str, args: bytes, successor: str) -> Task:
-        """The record, cancelled in favour of that successor, now or before."""
+        """The record, cancelled in favour of that successor by this call or an earlier one."""
         task = await self._read(task_id)
         if task.status.successor == successor:
             return task  # a repeat
@@ -106,8 +106,8 @@ class Editing:
         return state
 
     async def _refuse_dependents(self, task: Task) -> None:
-        """Who depends on a task names its id, once and for all (docs/rulings.md, R4), so it cannot
-        follow."""
+        """A dependent names the id of its dependency for good (docs/rulings.md, R4), so it cannot
+        wait for the successor."""
         waiting: list[str] = []
         async for edges in pages(self._store, task.id):
             untold = [edge.child for edge in edges if not edge.settled]

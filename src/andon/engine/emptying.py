@@ -1,8 +1,8 @@
-"""Emptying queues: the tasks in one removed, and the queue itself deleted.
+"""Emptying and deleting queues: removes the tasks of a queue, and the queue itself.
 
-A waiting task is cancelled and its record removed right after, by the moves that anybody could ask
-for, each with its event; so whoever waits for one learns its end. A crash in between leaves some of
-them cancelled, and the next call removes them.
+A waiting task is cancelled and its record removed right after, by the ordinary moves, each with its
+event; so callers that wait for one learn its end. A crash in between leaves some of them cancelled,
+and the next call removes them.
 """
 
 from collections.abc import Sequence
@@ -57,9 +57,9 @@ async def delete_queue(
     """Delete a queue: the records of what has ended in it, then its settings. With `force` live
     tasks are cancelled and removed before. `most`: so many tasks at the most in this call.
 
-    It is listed no more until a task enters it or somebody configures it. Raises
-    `ConfigurationError` for a queue that is not known, and `QueueNotEmpty` while tasks are in it:
-    live ones without `force`, those that a task elsewhere still needs, or those beyond `most`.
+    It is listed no more until a task enters it or it is configured. Raises `ConfigurationError` for
+    a queue that is not known, and `QueueNotEmpty` while tasks are in it: live ones without `force`,
+    those that a task elsewhere still needs, or those beyond `most`.
     """
     await check_queue(engine, name)
     if not force:
@@ -95,7 +95,8 @@ async def _remove(engine: Engine, query: Query, *, force: bool, most: int | None
         if query.states == ENDED:
             return await engine.act(ids, Delete(), force=force)
         cancelled = await engine.cancel(ids, force=force)
-        # What had ended before it could be cancelled is refused that, and removed all the same.
+        # A task that ended before it could be cancelled refuses the cancel, and is removed all the
+        # same.
         ended = [one.id for one in cancelled if one.state in ENDED]
         deleted = await engine.act(ended, Delete(), force=force) if ended else []
         outcomes = {one.id: one for one in deleted}

@@ -1,4 +1,5 @@
-"""Waiting for the end of a task, for every engine: as long as the caller said, whatever is away."""
+"""Waits for the end of a task, for every engine: until the caller's timeout, also while the store
+is away."""
 
 import asyncio
 import logging
@@ -15,7 +16,7 @@ _AWAY_S = 0.5
 
 
 class Closed(StoreUnavailable):
-    """Raised to those who still wait when the engine is closed: nobody would ever tell them."""
+    """Raised in callers that still wait when the engine is closed: nothing would ever wake them."""
 
     def __init__(self, awaited: str) -> None:
         super().__init__(f"The application was closed while {awaited} was waited for.")
@@ -29,8 +30,8 @@ async def until_ended(
 ) -> Task:
     """The record as it ended.
 
-    A store that is away is waited for, as the task is: who gave a timeout (seconds) said how long.
-    Raises `TimeoutError`, and `TaskNotFound` when there is no such task.
+    While the store is away, the call goes on waiting until the caller's timeout (seconds). Raises
+    `TimeoutError`, and `TaskNotFound` when there is no such task.
     """
     async with asyncio.timeout(timeout):
         while True:
@@ -47,5 +48,5 @@ async def until_ended(
 
 
 async def pause_away(jitter: random.Random) -> None:
-    """Before a store that was away is asked again."""
+    """Sleep before a store that was away is asked again."""
     await asyncio.sleep(_AWAY_S * (0.5 + jitter.random()))

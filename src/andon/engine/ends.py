@@ -1,11 +1,11 @@
-"""The ends of tasks whose records went with them, told from the event log (docs/rulings.md, R9,
-R37).
+"""Finds the ends of tasks whose records were deleted with them, in the event log (docs/rulings.md,
+R9, R37).
 
 A record that is discarded at its end leaves its result in the delete event alone. Within the submit
-window its tombstone keeps the place of that event, for whoever comes late. Whoever waited before
-keeps a place in the log from before the end, and needs no tombstone; one place does for all who
-wait in this process. The log is read from there only when a record is found gone: each page once,
-for everybody.
+window its tombstone names the position of that event, for callers that begin to wait after the end.
+For callers that waited before, this process keeps a position in the log from before the end, one
+for all of them, and needs no tombstone. The log is read from there only when a record is found
+gone, and each page is read once for all waiters.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _GONE = (
 
 
 class Waiter:
-    """One who waits for a task, and what was found for him."""
+    """A caller that waits for a task: the hints that wake it, and what the poll read for it."""
 
     __slots__ = ("deleted", "end", "hints", "keeps_place", "read")
 
@@ -43,16 +43,17 @@ class Waiter:
         self.keeps_place = False
 
     def tell(self, read: tuple[Task | None]) -> None:
-        """Wake him with the record as it was just read."""
+        """Wake the caller with the record as it was just read."""
         self.read = read
         self.hints.notify()
 
 
 class Ends:
-    """The place in the log before which nobody's end lies, and what is read from there."""
+    """The position in the log that is older than the end of any awaited task, and the ends read
+    from there."""
 
     def __init__(self, store: Store, waiters: Mapping[str, Mapping[Waiter, None]]) -> None:
-        """`waiters` are those who wait, by task."""
+        """`waiters`: the waiting callers, by task id."""
         self._store = store
         self._waiters = waiters
         self._cursor: str | None = None
@@ -64,8 +65,8 @@ class Ends:
         )
 
     async def begin(self, waiter: Waiter) -> bool:
-        """Keep a place for him; whether it was taken just now. An older one does as well, it only
-        has more to be read."""
+        """Keep a position for one more waiter. Returns whether it was taken just now. An older one
+        serves as well, but more has to be read from it."""
         if not waiter.keeps_place:
             waiter.keeps_place = True
             self._keepers += 1
@@ -79,22 +80,22 @@ class Ends:
         return True
 
     def leave(self) -> None:
-        """One for whom the place was kept waits no longer."""
+        """A waiter for which the position was kept has left."""
         self._keepers -= 1
 
     async def place(self) -> str | None:
-        """The end of the log as it is now, if anybody needs a place."""
+        """The end of the log as it is now, if a waiter needs a position."""
         return await self._store.events_end() if self._keepers else None
 
     def all_live_at(self, place: str | None) -> None:
-        """The records of all who wait were there after `place` was taken: what is before it need
-        not be read."""
+        """The records of all waiters existed after `place` was taken: what is before it need not be
+        read."""
         if place is not None:
             self._cursor, self._taken_at = place, _time()
 
     async def of(self, last: Task, waiter: Waiter) -> Task:
-        """The record of a task that is gone, as its last events tell it. Its delete event may come
-        a moment after. Raises `TaskNotFound` when it does not."""
+        """The record of a deleted task, made from its last events. Its delete event may arrive a
+        moment later. Raises `TaskNotFound` if it does not."""
         if self._cursor is not None:
             with self._store.listen([EVENTS_TOPIC]) as hints:
                 patience = _time() + SLOW_POLL_S
@@ -108,8 +109,8 @@ class Ends:
         return await self.of_late(last.id, last)
 
     async def of_late(self, task_id: str, last: Task | None) -> Task:
-        """The same for one of whom nobody kept a place before its end: by the place that its
-        tombstone keeps. `last` is its record if it was ever read. Raises `TaskNotFound`."""
+        """The same for a task for which no position was kept before its end, by the position in its
+        tombstone. `last` is its record if it was ever read. Raises `TaskNotFound`."""
         moves = await self._lookups.put(task_id)
         if moves is None:
             raise await self._not_found(task_id)
@@ -123,7 +124,7 @@ class Ends:
         return TaskNotFound(task_id, f"It ended {left.state}; its record was deleted since.")
 
     async def _read_on(self, waiter: Waiter) -> None:
-        """Read the log to its end, for all who wait."""
+        """Read the log to its end, for all waiters."""
         async with self._reading:
             while waiter.deleted is None and self._cursor is not None:
                 page = await self._store.events(self._cursor, _PAGE)

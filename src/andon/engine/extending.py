@@ -1,8 +1,9 @@
-"""What a run adds to blocked tasks, written before its report (docs/decisions/members-added.md).
+"""Adds a run's follow-ups to the dependencies of blocked tasks, before its report
+(docs/decisions/members-added.md).
 
-A blocked task that is to wait for the follow-ups of a run, too, has to know of them before that run
-completes: then it may be free. So the report of such a run costs a read of these tasks and a write
-on each; no other report does.
+A blocked task that is to wait for these follow-ups, too, has to name them before that run
+completes: then it may be unblocked. So the report of such a run costs a read of these tasks and a
+write on each; no other report does.
 """
 
 from collections.abc import Sequence
@@ -20,11 +21,11 @@ from andon.model.task import Added, Definition, Task
 from andon.model.words import State
 
 _MOST_LOOKED_AT = 10_000
-"""Blocked tasks through which a circle is looked for."""
+"""How many blocked tasks the search for a circle reads."""
 
 
 def adds_to_joins(command: Command) -> bool:
-    """Whether a report bears tasks that blocked ones are to wait for."""
+    """Whether a report has follow-ups that blocked tasks are to wait for."""
     return isinstance(command, Complete) and any(_join(d) is not None for d in command.births)
 
 
@@ -36,9 +37,9 @@ class Extending:
         self._control = control
 
     async def extend(self, task: Task, command: Command) -> None:
-        """Let blocked tasks wait for what this report of the run in hand bears. Idempotent. Raises
-        `InvalidSubmission`, naming the first that cannot; of several, others may have been added to
-        by then, which counts for nothing unless the run completes."""
+        """Make blocked tasks wait for the follow-ups of this report. Idempotent. Raises
+        `InvalidSubmission`, naming the first task that cannot; others may have been extended by
+        then, which has no effect unless the run completes."""
         births = command.births if isinstance(command, Complete) else ()
         by_join: dict[str, list[Definition]] = {}
         for d in births:
@@ -75,8 +76,8 @@ class Extending:
     async def _refuse_circles(
         self, births: Sequence[Definition], by_join: dict[str, list[Definition]]
     ) -> None:
-        """Refuse a follow-up that waits for the very task that is to wait for it, however far off.
-        Only what is blocked can."""
+        """Refuse a follow-up that depends, directly or through others, on the task that is to wait
+        for it. Only blocked tasks can be on that path."""
         borne = {d.id: d for d in births}
         blocked: dict[str, tuple[str, ...]] = {}
         asked = {p for d in births for p in d.dependencies if p not in borne}

@@ -15,7 +15,8 @@ from andon.model.errors import AndonError
 log = logging.getLogger("andon.engine")
 
 ANYTHING = (Exception,)
-"""What `contract.isolation.each_alone` may take for an item's fault in a loop that has to go on."""
+"""The errors that `contract.isolation.each_alone` may attribute to one item in a loop that has to
+go on."""
 
 BACKOFF = ExponentialBackoff(10.0, 3_600.0)
 """How long what failed is left alone."""
@@ -24,13 +25,13 @@ _MOST_KNOWN = 10_000
 
 
 def may_be_of_one(error: BaseException) -> bool:
-    """Whether an error of a shared call may be the fault of one of its items: not what the store
-    says of itself, nor a connection that broke."""
+    """Whether an error of a shared call may be the fault of one of its items: not an error of the
+    store itself, nor a connection that broke."""
     return isinstance(error, Exception) and not isinstance(error, AndonError | OSError)
 
 
 class Culprits:
-    """Items that failed in one loop, by name; those that failed longest ago are forgotten."""
+    """Items that failed in one loop, by name; those that failed longest ago are dropped."""
 
     def __init__(self, what: str) -> None:
         """`what` was tried, as log lines say it: "The timer of task"."""
@@ -64,6 +65,6 @@ class Culprits:
         return asyncio.get_running_loop().time() < until
 
     def succeeded(self, name: str) -> None:
-        """Forget what the item did before."""
+        """Forget the item's earlier failures."""
         if self._failed:
             self._failed.pop(name, None)

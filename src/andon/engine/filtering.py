@@ -1,4 +1,4 @@
-"""Which tasks, as somebody asks for them: by state, queue, name and so on."""
+"""A user's filter of tasks: by state, queue, name and so on."""
 
 import contextlib
 from collections.abc import Callable
@@ -91,7 +91,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(parts) or "all"
 
     async def check(self, engine: Engine) -> None:
-        """Refuse a queue that nobody has ever used. Raises `ConfigurationError`."""
+        """Refuse a queue that was never used. Raises `ConfigurationError`."""
         if self.queue is not None:
             await check_queue(engine, self.queue)
 

@@ -1,7 +1,7 @@
-"""Flows over an engine, wherever it is: read, counted, cancelled, rerun.
+"""Flows over a local or remote engine: read, counted, cancelled, rerun.
 
-A flow is read by one list of its group, in pages, and what is kept of a member is small. Nothing
-else of the store is looked at.
+A flow is read by one list of its group, in pages, and little is kept in memory of each member.
+Nothing else of the store is read.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -72,7 +72,7 @@ class Follows(Protocol):
 
 
 class FlowSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A flow, as its first task tells of it.
+    """A flow, as its first task describes it.
 
     Example:
         for flow in await app.flows.list():
@@ -138,7 +138,7 @@ class Flow(msgspec.Struct, kw_only=True):
 
 
 async def read_flow(engine: Reads, flow_id: str, *, bare: bool = False) -> Flow:
-    """The flow as it stands; `bare`: perhaps without errors and progress of its members, which is
+    """The flow as it stands. `bare`: errors and progress of its members may be left out, which is
     less to read. Raises `FlowNotFound`."""
     flow = Flow(id=flow_id, about=None, members={}, is_whole=True)
     async for task in members_of(engine, flow_id, bare=bare):
@@ -189,8 +189,8 @@ async def list_flows(engine: Reads, *, limit: int) -> list[FlowSummary]:
 
 
 async def news(engine: Follows, flow: Flow, cursor: str) -> tuple[str, bool]:
-    """Take in what has happened since; the cursor after it, and whether some of it was lost, so
-    that the flow is to be read anew."""
+    """Apply the events since. Returns the cursor after them, and whether some were lost, so that
+    the flow has to be read again."""
     while True:
         page = await engine.events(cursor, _EVENTS)
         for event in page.events:
@@ -201,8 +201,8 @@ async def news(engine: Follows, flow: Flow, cursor: str) -> tuple[str, bool]:
 
 
 async def cancel_flow(engine: Acts, flow: Flow, *, force: bool = False) -> Tally:
-    """Cancel what has not ended, what comes last first: so nothing starts meanwhile because its
-    turn has come, or ends `unreachable` where it was to be cancelled."""
+    """Cancel what has not ended, dependents before their dependencies: so nothing starts meanwhile
+    because its dependencies are satisfied, or ends `unreachable` where it was to be cancelled."""
     live = [member.id for member in flow.members.values() if not member.is_over]
     tally = Tally()
     for some in in_batches(live[::-1], MAX_BATCH):

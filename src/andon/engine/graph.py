@@ -17,7 +17,7 @@ from andon.lifecycle.parents import missing_parent, refused_parent
 from andon.model.errors import AndonError, InvalidSubmission
 
 _MOST_SHOWN = 10
-"""Tasks of a circle that its error names."""
+"""How many tasks of a circle its error names."""
 
 _SLICE = 1_000
 """Submissions that are put in order before other coroutines get their turn: 3 ms."""
@@ -55,7 +55,8 @@ class Graph:
     def problem(
         self, s: Submission, missing: set[str], refuses_missing: Callable[[Submission], bool]
     ) -> AndonError | None:
-        """Why the submission cannot be stored, as its parents stand; None if they allow it."""
+        """Why the submission cannot be stored, given its parents' outcomes; None if they allow
+        it."""
         for parent in s.dependencies:
             if parent == s.id:
                 continue
@@ -71,15 +72,16 @@ class Graph:
         self.take([Submitted(i, None, created=False, error=e) for i, e in problems.items()])
 
     def take(self, outcomes: Sequence[Submitted]) -> None:
-        """Note what became of some."""
+        """Note the outcomes of some."""
         self.outcomes.update((one.id, one) for one in outcomes)
 
     def answers(self) -> list[Submitted]:
-        """What became of each, in the order given."""
+        """The outcomes, in the order given."""
         return [self.outcomes[s.id] for s in self._submissions]
 
     def _refused_with(self, task_id: str, parent: str, error: AndonError) -> InvalidSubmission:
-        """The child's error tells why the first of its line was refused, not the whole line."""
+        """The child's error says why its first refused ancestor was refused, not the whole
+        chain."""
         why = self._why[task_id] = self._why.get(parent, error)
         return refused_parent(task_id, parent, str(why))
 
@@ -111,8 +113,8 @@ class Graph:
         self._refuse_circles({i: next(p for p in graph[i] if p in left) for i in left})
 
     def _refuse_circles(self, parents: dict[str, str]) -> None:
-        """Refuse tasks that wait for a circle or are in one; of each a parent of the same kind. So
-        who goes from parent to parent comes round."""
+        """Refuse tasks that wait for a circle or are in one. Each has a parent of which the same is
+        true, so going from parent to parent leads round the circle."""
         outcomes = self.outcomes
         for start in parents:
             path: list[str] = []

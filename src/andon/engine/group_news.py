@@ -1,12 +1,12 @@
-"""What happened to groups, one after another, for whoever follows them: a log made of notes.
+"""The log of what happened to groups, for callers that follow them; it is made of notes.
 
-The event log has moves of tasks alone; that a group was sealed is none. Each of these happenings is
-a note whose key is the number after that of the last, written only where there is none yet. So two
-that write at once come one after the other, no number is left out, and who reads in order misses
+The event log has only moves of tasks, and sealing a group is not one. Each of these happenings is a
+note whose key is the number after that of the last, written only where there is none yet. So
+concurrent writers get consecutive numbers, no number is left out, and a reader in order misses
 nothing. A happening stands in its group's record until it stands here (`engine.groups`).
 
-Notes of 100 numbers share a scope, since a store may read all of a scope for a list. Where the log
-begins and ends is noted too, as a hint that may be behind.
+Notes of 100 numbers share a scope, since a store may read all of a scope for a list. A note also
+says where the log begins and ends; it is a hint and may be behind.
 """
 
 from typing import NamedTuple
@@ -56,7 +56,7 @@ class NewsOfGroups:
         self._last = 0  #: the newest that this process knows
 
     async def append(self, news: GroupNews) -> None:
-        """Write it after all others."""
+        """Append it."""
         value = _encode(news)
         for _ in range(_ATTEMPTS):
             number = await self.end() + 1
@@ -71,8 +71,8 @@ class NewsOfGroups:
 
     async def end(self) -> int:
         """Number of the newest; 0 if there was never one."""
-        # What this process knows may be of a week ago, and all that came after it dropped since:
-        # but for the newest, to which the hint then leads.
+        # The newest number that this process knows may be a week old, and all later ones deleted
+        # since, except the newest, which the hint leads to.
         _, ends = await self._ends()
         self._last = max(self._last, ends.last)
         while found := await self._block(self._last, _BLOCK):
@@ -91,7 +91,8 @@ class NewsOfGroups:
         return Read(await self._block(ends.first - 1, limit), True)
 
     async def trim(self, limit: int = 100) -> int:
-        """Drop what is older than the event log keeps moves, but for the newest; how many went."""
+        """Delete what is older than the moves that the event log keeps, except the newest. Returns
+        how many were deleted."""
         value, ends = await self._ends()
         if value is None:
             return 0
@@ -131,7 +132,7 @@ class NewsOfGroups:
             raise StoreError(f"Where the news of groups end does not decode: {error}") from None
 
     async def _note_end(self, number: int) -> None:
-        """A hint: if it is not written, who looks for the end goes on from an earlier one."""
+        """A hint: if it is not written, the search for the end begins at an earlier number."""
         value, ends = await self._ends()
         if ends.last < number:
             new = _Ends(ends.first, number)

@@ -1,4 +1,4 @@
-"""Groups of which a record is kept (docs/rulings.md, R41): members let in, sealed, gone.
+"""Groups with a record (docs/rulings.md, R41): admits their members, seals them, deletes them.
 
 The records are notes of the store, spread over scopes by a hash of the group's id; each is written
 by compare and set, and read anew for each call that lets members in."""
@@ -35,13 +35,13 @@ from andon.model.groups import GROUP_NOTES, GroupRecord
 from andon.model.words import LIVE
 
 SCOPES = 64
-"""Over so many scopes the records are spread: a list reads one at a time."""
+"""How many scopes the records are spread over; a list reads one at a time."""
 
 _ATTEMPTS = 50
 """How often a record is decided on anew when others keep writing it."""
 
 _MOST_REMEMBERED = 10_000
-"""Groups of which it is remembered what was last known of them."""
+"""How many groups' records this process remembers."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(GroupRecord).decode
@@ -71,16 +71,16 @@ class Groups:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.news = NewsOfGroups(store)
-        """What happened to groups, for whoever follows them."""
+        """What happened to groups, for callers that follow them."""
         self._swept = 0  #: the scope that was swept last
         self._after: dict[str, str] = {}
         self._known: OrderedDict[str, tuple[GroupRecord, bytes]] = OrderedDict()
-        """Records as they were read or written last; what they are now only the store knows."""
+        """Records as they were last read or written; the store may have newer ones."""
 
     def note_for(self, wish: Wish, now: int) -> PutNote:
-        """The note of a group once it has let this member in, by what is remembered of the group;
-        of one of which nothing is, as if it had no record. The store is to hold that against what
-        it has. Raises `AndonError` if it would be refused."""
+        """The note of a group after it has let this member in, made from the remembered record of
+        the group, or as if it had none. The store compares it with what it has. Raises `AndonError`
+        if the member would be refused."""
         group, owner, expires_at = wish
         found, value = self._known.get(group, (None, None))
         if found is None:
@@ -94,7 +94,7 @@ class Groups:
         return PutNote(note_of(group), encoded, value)
 
     def forget(self, groups: Iterable[str]) -> None:
-        """Forget what is remembered of groups: it was not written, or is something else now."""
+        """Forget the remembered records of groups: they were not written, or have changed."""
         for group in groups:
             self._known.pop(group, None)
 
@@ -104,7 +104,8 @@ class Groups:
             self._known.popitem(last=False)
 
     async def let_in(self, wishes: Sequence[Wish]) -> list[AndonError | None]:
-        """Let members in, to be written within half a minute; why not, where one is refused."""
+        """Let members in, whose records are to be written within half a minute. Returns the error
+        of each that is refused."""
         answers: dict[tuple[str, str], AndonError | None] = {}
         until: dict[tuple[str, str], int | None] = {}
         for wish in wishes:
@@ -125,7 +126,7 @@ class Groups:
         until: dict[tuple[str, str], int | None],
         answers: dict[tuple[str, str], AndonError | None],
     ) -> list[tuple[str, str]]:
-        """Decide on each once; those to be decided on anew."""
+        """Decide on each once. Returns those to be decided again."""
         names: list[tuple[tuple[str, str], NoteName]] = []
         for pair in pairs:
             try:
@@ -171,17 +172,17 @@ class Groups:
         return again
 
     async def get(self, group: str) -> GroupRecord:
-        """What is kept of a group. Raises `GroupNotFound`."""
+        """The record of a group. Raises `GroupNotFound`."""
         found, _ = await self._read(group)
         return found
 
     async def seal(self, group: str) -> GroupRecord:
-        """Let nobody in any more, for good; the record as it is then. Repeating it changes nothing.
+        """Let no more members in, for good. Returns the record. Repeating it changes nothing.
         Raises `GroupNotFound`."""
         return await self._change(group, lambda found: sealed(found, self._store.now()))
 
     async def reprioritised(self, group: str, priority: int, changed: int) -> None:
-        """Tell who follows groups that so many members were given this priority. Raises
+        """Write to the group log that so many members were given this priority. Raises
         `GroupNotFound`."""
         now = self._store.now()
         await self._change(group, lambda found: reprioritised(found, priority, changed, now))
@@ -189,8 +190,8 @@ class Groups:
     async def _change(
         self, group: str, change: Callable[[GroupRecord], GroupRecord]
     ) -> GroupRecord:
-        """Write what a change makes of a record, and tell of what happened by it; the record then.
-        What a process that died has not told is told by who repeats its call, or by the sweep."""
+        """Write the changed record, then its news to the group log. Returns the record. If the
+        process dies in between, the news is written by a repeat of the call, or by the sweep."""
         self.forget([group])
         for _ in range(_ATTEMPTS):
             found, value = await self._read(group)
@@ -206,8 +207,8 @@ class Groups:
         raise StoreUnavailable(f"Group {group!r} keeps changing; try again.")
 
     async def _tell(self, group: str, found: GroupRecord, value: bytes) -> GroupRecord:
-        """Bring what is untold among the news; the record after that. Where it has changed
-        meanwhile it is told once more by whoever is next: that is a repeat."""
+        """Append the record's pending news to the group log. Returns the record after that. If the
+        record has changed meanwhile, the next caller appends the news once more, as a repeat."""
         news = news_of(group, found)
         for one in news:
             await self.news.append(one)
@@ -226,8 +227,8 @@ class Groups:
         return _decoded(group, value), value
 
     async def sweep(self, limit: int = 100) -> int:
-        """Of the next few groups forget those whose time is over and that have no member left; how
-        many went. One that has members yet is looked at again an hour later."""
+        """Of the next few groups, delete the records of those that have expired and have no member
+        left. Returns how many. One that still has members is looked at again an hour later."""
         scope = scope_of(self._swept)
         page = await self._store.list_notes(GROUP_NOTES, scope, self._after.get(scope, ""), limit)
         if len(page) < limit:
@@ -240,7 +241,7 @@ class Groups:
             try:
                 record = _decode(note.value)
             except (msgspec.DecodeError, UnicodeDecodeError):
-                continue  # it is told to whoever asks for the group
+                continue  # the error is raised to callers that ask for the group
             if record.untold:
                 await self._tell(note.key, record, note.value)
             if not may_go(record, now):
@@ -273,11 +274,11 @@ class Finds(Protocol):
 
 
 class GroupEnds:
-    """Tells whoever follows the event log when a group is resolved: a member has ended, and none
-    lives.
+    """Tells a reader of the event log when a group is resolved: a member has ended, and none is
+    live.
 
-    Of each group it is remembered where its first live member stands, so that all ends of a group
-    of n look at about n records, and not at n each.
+    It remembers the position of the first live member of each group, so that all ends of a group of
+    n read about n records, and not n each.
     """
 
     def __init__(self, engine: Finds) -> None:
@@ -285,7 +286,7 @@ class GroupEnds:
         self._from: OrderedDict[str, str] = OrderedDict()
 
     async def is_resolved(self, group: str) -> bool:
-        """Whether no member lives: to be asked after each end of a member."""
+        """Whether no member is live; to be called after each end of a member."""
         cursor = self._from.pop(group, "")
         while True:
             query = Query(group=group, states=tuple(LIVE), limit=1, cursor=cursor)
@@ -300,5 +301,5 @@ class GroupEnds:
             cursor = page.cursor
 
     def revived(self, group: str) -> None:
-        """A member was rerun: it may stand before the first that lived."""
+        """A member was rerun: it may be before the first live one."""
         self._from.pop(group, None)

@@ -1,9 +1,9 @@
-"""Submits that find their unique key held, and supersede its holder (`lifecycle.holding`).
+"""Submits that find their unique key held and supersede its holder (`lifecycle.holding`).
 
 Every step leaves the key with one task, and can be repeated: a crash in between leaves a holder
-that owes its successor, which whoever comes next stores first, the timekeeper at the latest. Those
-of one process that want the same key come one after the other, in their order; others, elsewhere,
-win or lose by the revision of the holder, and look again.
+that owes its successor, which the next submit for that key stores first, or else the timekeeper.
+Submits of one process that want the same key run one after the other, in their order; those of
+different processes compete by the revision of the holder, and the losers look again.
 """
 
 import asyncio
@@ -27,7 +27,8 @@ from andon.model.task import Task
 from andon.model.words import State
 
 MOST_ROUNDS = 100
-"""How often a submit looks again at who holds its key: others come and go at the same time."""
+"""How often a submit reads the holder of its key again, because other submits change it at the same
+time."""
 
 _LEAST_PAUSE_S, _MOST_PAUSE_S = 0.002, 0.25
 
@@ -59,12 +60,12 @@ class Holding:
         self._commit = commit
         self._ended = ended
         self._pay = pay
-        self._turns: dict[str, asyncio.Future[None]] = {}  # by key: the end of who came last
+        self._turns: dict[str, asyncio.Future[None]] = {}  # by key: the end of the last one in line
 
     async def settle(self, task: Task, held: Created) -> tuple[Task, Created]:
-        """What becomes of a task whose key is held: the record as it was stored, and how. A repeat
-        of a submit stays what it is."""
-        if held.kind is CreateKind.EXISTS:  # which others need not wait for
+        """Settle a submit whose key is held. Returns the record as it was stored, and the outcome.
+        A repeat of a submit is answered as a repeat."""
+        if held.kind is CreateKind.EXISTS:  # needs no turn: others need not wait for it
             return await self.settle_at_once(task, held)
         key = task.definition.unique_key or ""
         before, mine = self._turns.get(key), asyncio.get_running_loop().create_future()
@@ -112,7 +113,8 @@ class Holding:
         return task, held
 
     def _answer(self, task: Task, stored: Task | None, found: Created) -> tuple[Task, Created]:
-        """A task that its bearer's payment has stored is there already, and new all the same."""
+        """A task that was stored by paying its bearer's debt exists already, and counts as created
+        all the same."""
         if stored is None or found.kind is not CreateKind.EXISTS:
             return task, found
         if not is_repeat_of(task.definition.digest, found.digest):
@@ -129,8 +131,8 @@ class Holding:
         return record, created
 
     async def _supersede(self, task: Task, holder: Task) -> tuple[Task | None, Created | None]:
-        """Cancel the holder, which bears the task from then on. Gives the record that is stored by
-        that, None if the holder has moved; and why it can never be, if so."""
+        """Cancel the holder, which thereby bears the task. Returns the record that this stores, or
+        None if the holder has moved; and the error if it can never be stored."""
         parents = holder.definition.dependencies if holder.state is State.BLOCKED else ()
         follows = followed(holder, await records(self._store, parents)) if parents else ""
         definition = superseding(task.definition, holder, follows)
@@ -156,8 +158,8 @@ class Holding:
         return heir, None
 
     async def _asked_again(self, task: Task) -> None:
-        """A submit was repeated: see to it that the active holder is waited for, and has been
-        asked to cancel."""
+        """A submit was repeated: make sure that it waits for the active holder, and that the holder
+        has been asked to cancel."""
         on_held = task.definition.on_held
         if on_held is not None and on_held.active:
             [record] = await records(self._store, [task.id])
@@ -166,7 +168,7 @@ class Holding:
                 await self._ask_to_cancel(record)
 
     async def _ask_to_cancel(self, task: Task) -> None:
-        """Ask whom the task waits for to cancel, if it is to be asked."""
+        """Ask the holder that the task waits for to cancel, if the submit wants that."""
         on_held, holders = task.definition.on_held, task.definition.dependencies
         if on_held is not None and on_held.active and holders:
             await self._control.cancel(holders, force=False)

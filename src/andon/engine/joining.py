@@ -1,8 +1,8 @@
-"""Submissions made ready to join a transaction of the user's.
+"""Prepares submissions for a transaction of the user's.
 
-Their dependencies are read on that connection, so those of the same transaction are there
-(docs/rulings.md, R34). What is refused is not written: an error of the server would undo the user's
-own work.
+Their dependencies are read on that connection, so those of the same transaction are found
+(docs/rulings.md, R34). A refused submission is not written: an error of the server would undo the
+user's own work.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -96,7 +96,7 @@ class Join:
         return [outcome or next(made) for outcome in self._refused]
 
     def _steps(self, graph: Graph) -> _Steps:
-        """Level by level, as `Submitting` does it for a store of its own. A child is linked soon
+        """Submit level by level, as `Submitting` does on its own store. A child is linked soon
         after the commit, by its verify timer."""
         places = {task.id: place for place, task in enumerate(self._tasks)}
         graph.take([one for one in self._refused if one is not None])

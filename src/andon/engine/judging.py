@@ -1,4 +1,4 @@
-"""What was added to blocked tasks, judged by the runs that added it
+"""Decides which dependencies added to blocked tasks count: those of runs that completed
 (docs/decisions/members-added.md)."""
 
 from collections.abc import Collection, Mapping, Sequence
@@ -13,9 +13,9 @@ from andon.model.words import LIVE, State
 
 
 async def lacking(store: Store, child: Task, states: Mapping[str, State | None]) -> Collection[str]:
-    """Those that a task which was added to does wait for, of these that do not stand: not what
-    satisfied it before (that is for good, docs/rulings.md, R8, and its record may be gone), nor
-    what a run added that did not complete."""
+    """Of these dependencies that are not satisfied now, those that the extended task waits for:
+    without those that satisfied it before (that is for good, docs/rulings.md, R8, and their records
+    may be gone), and without those added by a run that did not complete."""
     if not states or not LIVE.isdisjoint(states.values()):
         return states
     d = child.definition
@@ -34,8 +34,9 @@ async def lacking(store: Store, child: Task, states: Mapping[str, State | None])
 async def unless_void(
     store: Store, waiting: Sequence[tuple[Ended, Task]]
 ) -> list[tuple[Ended, Task]]:
-    """Ends that fail a dependent, without those that do not though there is an edge, or was to be
-    one: of what a run added that did not complete, has not yet stored it, or was made anew."""
+    """Of these ends, those that do fail their dependent. Left out are the ends of tasks that were
+    added by a run which did not complete, has not stored them yet, or was made anew: their edges
+    may exist all the same."""
     named = {c.id: frozenset(c.definition.dependencies) for _, c in waiting}
     others = {c.id: c for end, c in waiting if end.parent not in named[c.id]}
     if not others:
@@ -54,7 +55,7 @@ async def unless_void(
 
 
 async def _standings(store: Store, children: Sequence[Task]) -> dict[Added, Standing]:
-    """What the additions to these tasks mean now."""
+    """What the additions to these tasks amount to now."""
     added = {one: None for child in children for one in child.status.added}
     ids = list({one.bearer: None for one in added})
     bearers: dict[str, Task | None] = {}
@@ -67,6 +68,6 @@ async def _standings(store: Store, children: Sequence[Task]) -> dict[Added, Stan
 
 
 def _is_void(parent: str, child: Task, standings: Mapping[Added, Standing]) -> bool:
-    """Whether a task is among what was added, and all that added it did not complete."""
+    """Whether a task was added, and none of the runs that added it completed."""
     of = [standings[one] for one in child.status.added if parent in one.tasks]
     return bool(of) and all(now is Standing.VOID for now in of)

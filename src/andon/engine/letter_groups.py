@@ -1,4 +1,5 @@
-"""Dead letters by what failed: a bounded look at the newest, which says that it is one.
+"""Groups dead letters by their errors: reads a bounded number of the newest, and says so in the
+answer.
 
 No store keeps an index of fingerprints: it would cost each dead letter a write, and each release
 that knows another pattern a new one. A look walks the index of dead letters, newest task first.
@@ -19,7 +20,7 @@ from andon.model.task import Task
 log = logging.getLogger("andon.engine")
 
 LOOK = 2_000
-"""Dead letters that a look has, if nothing is said."""
+"""How many dead letters a look reads by default."""
 
 MOST_LOOKED = 10_000
 
@@ -50,7 +51,7 @@ async def letter_groups(
 def _add(grouping: Grouping, task: Task) -> None:
     try:
         grouping.add(task)
-    except Exception as error:  # its own: the others are put into their groups
+    except Exception as error:  # an error of this one only: the others are grouped
         log.warning("Dead letter %s is in no group: %r", task.id, error)
 
 

@@ -1,7 +1,7 @@
 """The engine in this process, over any store.
 
-It is put together from parts, one for each thing that it does, and adds only opening and closing
-them. What reads and nothing else is in `reads`.
+It is composed of parts, one for each task, and adds only opening and closing them. The read-only
+methods are in `reads`.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ class LocalEngine(StoreReads):
 
     `random` decides jitter only; give a seeded one to replay a run. `max_payload` bounds arguments
     and results, in bytes. `artifacts` is the URL of the place for artifacts, if the application
-    names one. `poll_s`: how often those who sleep on hints look all the same (they may be lost).
+    names one. `poll_s`: how often loops that wait for hints look without one (hints may be lost).
     """
 
     def __init__(
@@ -189,14 +189,14 @@ class LocalEngine(StoreReads):
                 await self.store.open()
                 await self.book.refresh()
             except BaseException:
-                await self._close_store()  # whoever tries again opens it anew
+                await self._close_store()  # a second try opens it anew
                 raise
             self._watching.open()
             self._following = asyncio.ensure_future(self.book.follow(self._poll_s))
             self._is_open = True
 
     async def close(self) -> None:
-        """Flush what was handed over, then close the store. Idempotent."""
+        """Write what was handed over, then close the store. Idempotent."""
         if not self._is_open:
             return
         self._is_open = False
@@ -215,7 +215,7 @@ class LocalEngine(StoreReads):
         await self.store.close()
 
     async def _close_store(self) -> None:
-        """Close what may be half open: why it is not open whole is what the caller is told."""
+        """Close what may be half open, and ignore errors: the caller gets the error of opening."""
         try:
             await self.store.close()
         except Exception as error:
@@ -225,8 +225,8 @@ class LocalEngine(StoreReads):
         self.timekeeper.start()
 
     async def settled(self) -> None:
-        """Wait until what runs have borne is stored, and every end written so far has been told to
-        its dependents."""
+        """Wait until the tasks that runs have borne are stored, and the dependents of every end
+        written so far have been notified."""
         await self._debts.drain()
         await self._dependencies.drain()
 
@@ -243,9 +243,9 @@ class LocalEngine(StoreReads):
         return self._submitting.submit(submissions)
 
     async def create(self, submission: Submission) -> tuple[Submitted, Task | None]:
-        """Submit one: how it ended; and its record as it was created, so that who wants to see it
-        need not read it. None: it was not created just now, or it waits for others, whose ends
-        may have changed it since."""
+        """Submit one. Returns the outcome, and its record as it was created, so that the caller
+        need not read it. None: it was not created just now, or it waits for others, whose ends may
+        have changed it since."""
         if not submission.dependencies:
             made: list[Task] = []
             [submitted] = await self._submitting.submit_alone(submission, made.append)
@@ -373,7 +373,7 @@ class LocalEngine(StoreReads):
         return await self._groups.seal(name)
 
     async def tell_reprioritised(self, group: str, priority: int, changed: int) -> None:
-        """Tell who follows groups that so many of its members were given this priority. Raises
+        """Write to the group log that so many members were given this priority. Raises
         `GroupNotFound`."""
         await self._groups.reprioritised(group, priority, changed)
 

@@ -1,4 +1,4 @@
-"""What an engine beside its store can tell besides, for who looks at tasks; one behind a service
+"""What only an engine with its store in this process can answer about workers; one behind a service
 cannot."""
 
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from andon.model.code import Code
 
 @runtime_checkable
 class BesideStore(Protocol):
-    """An engine whose store is at hand."""
+    """An engine with its store in this process."""
 
     async def code_lists(self, digests: Iterable[str]) -> dict[str, Code]:
         """What workers have code for, by the digests that they name."""

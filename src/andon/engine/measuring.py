@@ -1,4 +1,4 @@
-"""An engine that is measured, where its store is elsewhere: what a remote worker knows of its work.
+"""Measures an engine whose store is behind a service, for the metrics of a remote worker.
 
 The operations are those of the engine, and their times those of the requests; the rest is counted
 as a measured store counts it (`andon.contract.measured_store`).

@@ -1,9 +1,8 @@
-"""Records of tasks whose groups keep a record: each is created once its group has let it in.
+"""Creates tasks whose groups have a record: each once its group has let it in.
 
-Where a store writes a note and a record in one step (`CreatesWithNotes`), a member that comes by
-itself is let in by what is remembered of its group, and the store holds that against what it has:
-one write, and nothing is read. What turns out otherwise is decided anew by the one who asked, by
-what the store has then.
+Where a store writes a note and a record in one step (`CreatesWithNotes`), a single member is let in
+by the remembered record of its group, which the store compares with its own: one write, and nothing
+is read. If they differ, the caller decides again, by what the store has then.
 """
 
 from collections.abc import Sequence
@@ -21,11 +20,11 @@ from andon.model.task import Task
 
 _CHANGED = CreateKind.NOTE_CHANGED
 _NOT_NOTED = frozenset((_CHANGED, CreateKind.INVALID))
-"""Outcomes after which a note may not be what was to be written."""
+"""Outcomes after which the stored note may differ from the one to be written."""
 
 
 class Member(NamedTuple):
-    """A record to be created, and what its group is asked."""
+    """A record to be created, and the member for its group to let in."""
 
     task: Task
     wish: Wish
@@ -47,8 +46,8 @@ class Members:
         )
 
     async def create(self, task: Task, submission: Submission) -> Created | None:
-        """The outcome of a record made of this submission; None where it is to be decided anew: as
-        far as is known here, its group does not let it in."""
+        """The outcome of creating the record of this submission; None if it is to be decided again,
+        because its group, as remembered here, does not let it in."""
         s = submission
         if s.group is None or s.group_owner is None:
             return None

@@ -1,4 +1,4 @@
-"""The door to the stores: the one module above them that finds a store by its URL.
+"""Opens a store by its URL; the only module above the stores that does.
 
 Everything else knows the contract only, and stores are imported when one is named.
 """

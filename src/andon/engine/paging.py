@@ -1,7 +1,7 @@
 """Full pages: as many tasks as were asked for, or all there are.
 
 A store looks at a bounded number of records a call (`SCAN_BUDGET`), so a page of its own may come
-short, or empty, with more behind it. Who reads a list takes that for the end.
+short, or empty, with more behind it. The reader of a list would take that for the end.
 """
 
 import asyncio
@@ -56,13 +56,13 @@ async def full_page(
 async def _part(
     engine: Finds, query: Query, most: int, keep: Callable[[Task], bool] | None, at_once: int
 ) -> Page:
-    """What one call for `at_once` finds of it: no more than `most` that are kept."""
+    """The tasks of one call for `at_once`, of which at most `most` are kept."""
     limit = min(at_once, _AT_ONCE)
     while True:
         page = await engine.find(msgspec.structs.replace(query, limit=limit))
         kept = [task for task in page.tasks if keep is None or keep(task)]
         if len(kept) <= most:
             return Page(tuple(kept), page.cursor)
-        # The cursor has to stand behind the last that is kept: only the store can say where.
+        # The cursor has to point behind the last task that is kept: only the store can make it.
         last = kept[most - 1]
         limit = next(i for i, task in enumerate(page.tasks, start=1) if task is last)

@@ -1,5 +1,5 @@
-"""What is asked of a store by names that anybody may have written: those that no task can have are
-answered here, because not every store can be asked for them."""
+"""Reads by names that come from users: names that no task can have are answered here, because not
+every store can be asked for them."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ ASKED = ("queue", "name", "tag", "key", "group", "worker", "id_prefix", "cursor"
 
 
 async def records(store: Store, ids: Sequence[str]) -> list[Task | None]:
-    """Records, None where there is none, and for what is no id."""
+    """Records; None where there is none, and for a text that cannot be an id."""
     for task_id in ids:
         if not is_id(task_id):
             break

@@ -1,4 +1,4 @@
-"""What can be read of a store: tasks, moves, counts, configuration, workers."""
+"""The reads of the engine in this process: tasks, moves, counts, configuration, workers."""
 
 from collections.abc import Sequence
 
@@ -60,7 +60,7 @@ class StoreReads:
     async def dependency_results(self, task: Task) -> dict[str, Task | None]:
         ids = [parent for parent in waits_for(task) if parent != task.id]
         found = dict(zip(ids, await self.get(ids), strict=True))
-        if task.status.added:  # what a run that did not complete added was never there
+        if task.status.added:  # additions of a run that did not complete do not count
             named = frozenset(task.definition.dependencies)
             found = {i: one for i, one in found.items() if one is not None or i in named}
         return found

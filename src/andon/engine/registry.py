@@ -1,8 +1,9 @@
-"""The registry of workers that only claim: what they got last, and who of them is quarantined.
+"""The registry of workers that only claim: what they claimed last, and which of them are
+quarantined.
 
-Claims are noted in the background, all that came meanwhile at once and at most once a second, so
-that no claim waits for it; a crash loses what the last second would have added. Whoever reads here
-reads what this process has noted.
+Claims are noted in the background, in batches and at most once a second, so that no claim waits for
+it; a crash loses what the last second would have added. A reader in this process sees all that it
+has noted.
 """
 
 import asyncio
@@ -44,10 +45,10 @@ from andon.model.task import Task
 log = logging.getLogger("andon.engine")
 
 KNOWN_S = 1.0
-"""For so long it is taken as read whether a worker is quarantined."""
+"""Seconds for which a read quarantine is cached."""
 
 PACE_S = 1.0
-"""Claims are noted at most once in so long."""
+"""Seconds between two writes of noted claims, at least."""
 
 _MOST_KNOWN = 20_000
 _MOST_INFO = 4_000
@@ -77,8 +78,8 @@ class Registry:
         request: ClaimRequest,
         claim: Callable[[ClaimRequest], Awaitable[list[Task]]],
     ) -> list[Task]:
-        """Claim for a worker that is known by its claims; nothing while it is quarantined in one of
-        the queues. It is noted all the same that it asked."""
+        """Claim for a worker that is known by its claims; it gets nothing while it is quarantined
+        in one of the queues. Its claim is noted all the same."""
         queues = [q for q in request.queues if not await self.is_quarantined(q, request.worker)]
         tasks: list[Task] = []
         if queues:
@@ -89,13 +90,13 @@ class Registry:
         return tasks
 
     def note(self, queue: str, worker: str, tasks: Sequence[Task] = ()) -> None:
-        """A worker asks for tasks of a queue, or has claimed these."""
+        """Note that a worker asks for tasks of a queue, or has claimed these."""
         runs = self._noted.setdefault((queue, worker), [])
         runs += [RecentRun(task.id, task.status.runs[-1].number) for task in tasks]
         self._flush_soon()
 
     async def is_quarantined(self, queue: str, worker: str) -> bool:
-        """Whether a worker is given nothing of a queue now, as known within the last second."""
+        """Whether a worker is quarantined in a queue, as read within the last second."""
         known = self._quarantined.get((queue, worker))
         if known is not None and monotonic() - known[0] < KNOWN_S:
             return known[1]
@@ -159,8 +160,8 @@ class Registry:
         decode: Callable[[bytes], T],
         decide: Callable[[NoteName, T | None], T],
     ) -> None:
-        """Decide on notes until each is written. What cannot be written is left out, and named by
-        the store."""
+        """Decide on notes until each is written. One that cannot be written is left out, and the
+        store logs it."""
         for _ in range(_ATTEMPTS):
             if not names:
                 return
@@ -238,7 +239,7 @@ class Registry:
         return await self._page(place, cursor, limit, read, lambda one: one.queue)
 
     async def queue(self, queue: str) -> ClaimedQueue | None:
-        """One of those queues; None if nobody has claimed from it lately."""
+        """One of those queues; None if no worker has claimed from it lately."""
         await self.flush()
         check_key(queue, field="queue")
         [value] = await self._store.notes([NoteName(QUEUE_NOTES, "", queue)])
@@ -268,8 +269,8 @@ class Registry:
     async def quarantine(
         self, queue: str, worker: str, until: int, *, by: str = "", info: str = ""
     ) -> ClaimingWorker:
-        """Give a worker nothing until that moment (ms UTC); one that has passed lifts it. Raises
-        `WorkerNotFound` for one that never claimed."""
+        """Give a worker no tasks until that moment (ms UTC); a moment that has passed lifts the
+        quarantine. Raises `WorkerNotFound` for a worker that never claimed."""
         await self.flush()
         _check(queue, worker)
         check_moment(until, field="until")
@@ -309,7 +310,7 @@ class Registry:
         worker: str,
         decide: Callable[[ClaimingWorker | None, int], ClaimingWorker],
     ) -> ClaimingWorker:
-        """Decide on one worker until that is written; one whose time is over is none."""
+        """Decide on one worker until that is written; an expired one counts as absent."""
         for _ in range(_ATTEMPTS):
             found, value = await self._read(queue, worker)
             now = self._store.now()
@@ -325,8 +326,8 @@ class Registry:
         raise StoreUnavailable(f"Worker {worker!r} keeps changing; try again.")
 
     async def sweep(self, limit: int = 100) -> int:
-        """Forget workers whose time is over, in the next queue, and then the queue; how many
-        went."""
+        """Delete the expired workers of the next queue, and then the queue if none is left. Returns
+        how many were deleted."""
         page = await self._store.list_notes(QUEUE_NOTES, "", self._swept, 1)
         if not page:
             self._swept = ""
@@ -349,7 +350,7 @@ class Registry:
 
 
 def _decoded(decode: Callable[[bytes], T], value: bytes | None) -> T | None:
-    """What a note says; one that does not decode says nothing, and is written anew."""
+    """The content of a note; one that does not decode counts as empty, and is written again."""
     if value is None:
         return None
     try:
@@ -364,7 +365,7 @@ def _is_over(found: ClaimingWorker | ClaimedQueue | None, now: int) -> bool:
 
 
 def _check(queue: str, worker: str) -> None:
-    """No worker can have such a name. Raises `WorkerNotFound`."""
+    """Raise `WorkerNotFound` for a name that no worker can have."""
     try:
         check_key(queue, field="queue")
         check_key(worker, field="worker")

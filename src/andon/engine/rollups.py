@@ -6,8 +6,8 @@ of the event log for wait and run times, and writes the minute into its hour by 
 several who try, one writes. A minute in which nothing happened is not written at all: the next one
 says since when it was quiet, or a reader sees that nothing has changed since.
 
-The cost is a dozen reads and one write a minute, however many tasks and events there are. Whatever
-goes wrong here is logged, costs a minute, and touches no timer: this is a loop of its own.
+The cost is a dozen reads and one write a minute, however many tasks and events there are. An error
+here is logged and costs one minute. It affects no timer, because this is a separate loop.
 """
 
 import asyncio
@@ -48,11 +48,11 @@ from andon.model.task import TaskEvent
 log = logging.getLogger("andon.timekeeper")
 
 MOST_EVENTS = 2_000
-"""Events of the log that are looked at from the beginning of a minute. A minute that follows one
+"""How many events of the log are read from the beginning of a minute. A minute that follows one
 with more has a few pages besides, from moments at random."""
 
 MOST_SAMPLED = MAX_BATCH
-"""Runs whose records are read for the bands of a minute."""
+"""How many runs' records are read for the bands of a minute."""
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ _FIRST_S, _SPREAD_S = 0.5, 8.0
 """When to look after a minute has ended; spread, so that mostly one timekeeper finds it undone."""
 
 _Slots = dict[int, tuple[MinuteSlot | None, bytes | None]]
-"""By place, what is stored there, and the bytes of it."""
+"""By setting, the hour that is stored there, and its bytes."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(MinuteSlot).decode
@@ -84,15 +84,15 @@ class Rollups:
     """The minutes of one store."""
 
     def __init__(self, store: Store, random: Random, *, poll_s: float = SLOW_POLL_S) -> None:
-        """`poll_s`: how often those who sleep on hints look all the same. Where that is rarer than
-        usual, as in tests in virtual time, so are minutes that are rolled up."""
+        """`poll_s`: how often loops that wait for hints look without one. Where that is rarer than
+        usual, as in tests in virtual time, minutes are rolled up more rarely, too."""
         self._left_out_ms = round(max(0.0, poll_s / SLOW_POLL_S - 1)) * MINUTE_MS
         self._store = store
         self._random = random
         self._newest: int | None = None  #: slot of the newest minute, as last seen
         self._mine: MinuteBase | None = None
-        """What this process has read in a minute that nobody wrote: nothing had happened in it, or
-        it was not known when."""
+        """What this process has read in a minute that was not written: nothing had happened in it,
+        or it was not known when."""
         self._quiet_from = 0  #: nothing was counted from this time to that
         self._is_busy = False  #: the newest minute had more events than are looked at
         self._probes: list[str] = []  #: places within the log, taken at random in a busy minute
@@ -109,7 +109,7 @@ class Rollups:
             await self._alone(self.roll_up())
 
     async def _alone(self, work: Coroutine[Any, Any, T]) -> T | None:
-        """What comes of it; None if it failed, which is said."""
+        """The result of the awaitable; None if it failed, which is logged."""
         try:
             return await work
         except (AndonError, OSError) as error:
@@ -129,7 +129,8 @@ class Rollups:
             await asyncio.sleep((1 - moment) * left / _PROBES / 1000)
 
     async def roll_up(self) -> MinuteRow | None:
-        """Write the minute that has just ended, if nobody has and something happened in it."""
+        """Write the minute that has just ended, if no timekeeper has and something happened in
+        it."""
         store, now = self._store, self._store.now()
         probes, self._probes = self._probes, []
         if now % MINUTE_MS > LATE_MS:
@@ -138,7 +139,7 @@ class Rollups:
         newest = max((slot for slot, _ in slots.values() if slot), key=_hour, default=None)
         self._is_busy = newest is not None and any(not row.whole for row in newest.rows[-1:])
         if newest is not None and newest.base.at // MINUTE_MS >= now // MINUTE_MS:
-            return None  # somebody was first
+            return None  # another timekeeper was first
         read = await self._read(now if newest is None else min(newest.base.at, now))
         row = None
         if newest is None:
@@ -151,7 +152,7 @@ class Rollups:
             if not is_near(base, read.now):
                 mine = self._mine
                 if mine is None or mine.at < base.at or not is_near(mine, read.now):
-                    # Which minutes these counts are of nobody knows; the next one begins here.
+                    # It is unknown which minutes these counts belong to; the next one begins here.
                     self._mine = read.base(await store.events_end())
                     self._quiet_from = read.now
                     return None
@@ -193,7 +194,7 @@ class Rollups:
             if task is not None:
                 try:
                     sample.add(event, task)
-                except Exception as error:  # its own: the others of the minute are counted
+                except Exception as error:  # an error of this run only: the others are counted
                     log.warning("A run of task %s is not counted: %r", event.task, error)
         return cursor, sample
 

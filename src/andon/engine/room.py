@@ -21,7 +21,7 @@ from andon.model.task import Task
 from andon.model.words import State
 
 _FRUITLESS_ROUNDS = 20
-"""Rounds in a row without a place gained, because other processes took each place that was made.
+"""Rounds in a row that gained no place, because other processes took each place that was made.
 After so many the submits that wait are refused."""
 
 _DISCARD = "discard-old"

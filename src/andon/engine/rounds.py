@@ -1,4 +1,4 @@
-"""Work in the background that is done in rounds while there is any."""
+"""Runs background work in rounds while there is any."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sized
@@ -7,10 +7,10 @@ from andon.model.errors import AndonError
 
 
 class Rounds:
-    """Makes one round after the other until a line is empty."""
+    """Runs one round after the other until a list of work is empty."""
 
     def __init__(self, line: Sized, one_round: Callable[[], Awaitable[None]]) -> None:
-        """`one_round` takes something out of the line, and handles what fails alone."""
+        """`one_round` takes work from the list, and handles what fails alone."""
         self._line = line
         self._one_round = one_round
         self._running: asyncio.Task[None] | None = None
@@ -21,12 +21,12 @@ class Rounds:
         return self._running is not None
 
     def start(self) -> None:
-        """Something may have been put into the line."""
+        """Begin, because work may have been added to the list."""
         if self._line and self._running is None:
             self._running = asyncio.ensure_future(self._run())
 
     async def drain(self) -> None:
-        """Wait until what is in the line is done."""
+        """Wait until the list is empty."""
         while self._running is not None:
             await asyncio.wait([self._running])
 
@@ -35,8 +35,8 @@ class Rounds:
             while self._line:
                 await self._one_round()
         except (AndonError, OSError):
-            # The store is away, and says so wherever somebody waits for it. What is done in rounds
-            # is found again by the next look of a timekeeper.
+            # The store is away, and raises so in every call that waits for it. The next look of a
+            # timekeeper finds this work again.
             return
         finally:
             self._running = None

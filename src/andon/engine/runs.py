@@ -1,5 +1,5 @@
-"""Runs: claimed, renewed, and resolved by whoever holds them; nobody else changes a thing
-(docs/rulings.md, R3)."""
+"""Runs: claimed, renewed, and resolved by the worker that holds them; no other report changes
+anything (docs/rulings.md, R3)."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from copy import copy
@@ -51,7 +51,7 @@ class Mark(NamedTuple):
 
 
 class Resolved(NamedTuple):
-    """What came of a report."""
+    """The outcome of a report."""
 
     state: State | None  #: that follows; None where the record went with its end
     task: Task | None = None
@@ -72,8 +72,8 @@ class Runs:
         owes: Callable[[Task], None],
         extend: Callable[[Task, Command], Awaitable[None]],
     ) -> None:
-        """`ended` is told of every end written, `owes` of every record whose move bore tasks;
-        `extend` writes what a report adds to blocked tasks, before the report."""
+        """It calls `ended` with every end written, and `owes` with every record whose move bore
+        tasks; `extend` writes what a report adds to blocked tasks, before the report."""
         self._bearing = bearing
         self._owes = owes
         self._extend = extend
@@ -107,16 +107,16 @@ class Runs:
         d = task.definition
         try:
             found = self._book.policy(d.queue, d.name, d.version, d.policy_given, d.profile)
-        except Exception as error:  # its own: the others of the claim are filled in
+        except Exception as error:  # an error of this task only: the others are filled in
             self._unfilled.failed(task.id, error)
-            return  # it runs by the policy that was resolved at its submit
+            return  # it runs under the policy that was resolved at its submit
         if found.type_known:
             # Stored with the next move of this run; until then every reader resolves the same.
             task.status = copy(task.status)
             task.status.policy = found.policy
 
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
-        """Say that runs live."""
+        """Renew the leases of runs."""
         verdicts: list[Verdict] = []
         for start in range(0, len(renewals), MAX_BATCH):
             verdicts.extend(await self._store.renew(renewals[start : start + MAX_BATCH]))
@@ -145,8 +145,8 @@ class Runs:
     def report_then(
         self, task: Task, command: Command, then: Then, follow_ups: Sequence[Submission] = ()
     ) -> None:
-        """Resolve the run in hand, and tell. Nearly always the run ends as the worker knows it,
-        with one change that goes with many others: no task waits for that."""
+        """Resolve the run in hand, and call back. Nearly always the run ends as the worker knows
+        it, with one change that shares a batch with others: no asyncio task waits for that."""
         if follow_ups:
             bearing = self._bearing_at_once(task.id, command, follow_ups)
             if bearing is None:
@@ -163,7 +163,7 @@ class Runs:
             self.commits.hand(change, _Sent(self, task, command, moved, then))
 
     def report_again(self, task: Task, command: Command, write_id: str, then: Then) -> None:
-        """Resolve the run in hand as `report` does, and tell."""
+        """Resolve the run in hand as `report` does, and call back."""
 
         async def again() -> State | None:
             return (await self._report(task, command, write_id)).state
@@ -191,7 +191,8 @@ class Runs:
     async def _with_births(
         self, task_id: str, command: Command, follow_ups: Sequence[Submission]
     ) -> Command:
-        """The command with what it bears. Raises `InvalidSubmission` for what cannot be borne."""
+        """The command with the tasks it bears. Raises `InvalidSubmission` for a task that can never
+        be stored."""
         if not follow_ups or not isinstance(command, Complete):
             return command
         births = await self._bearing.definitions(task_id, follow_ups)
@@ -200,7 +201,8 @@ class Runs:
     def _bearing_at_once(
         self, task_id: str, command: Command, follow_ups: Sequence[Submission]
     ) -> Command | None:
-        """The command with what it bears; None if `report` has to find out, or to say why not."""
+        """The command with the tasks it bears; None if `report` has to find them out, or to raise
+        why not."""
         if not isinstance(command, Complete):
             return command
         try:
@@ -229,7 +231,8 @@ class Runs:
             try:
                 moved = self._decided(task, command, write_id)
             except InvalidTransition:
-                # not as the worker knows the task; perhaps as it is (a cancel was requested since)
+                # not possible on the task as the worker knows it; perhaps on the stored one (a
+                # cancel was requested since)
                 (current,) = await self._store.get([task.id])
                 if current is not None and current.status.revision == task.status.revision:
                     raise LeaseLost(task.id, run) from None
@@ -260,7 +263,7 @@ class Runs:
         Raises `LeaseLost` for any other."""
         if current is not None:
             if is_repeat(current.status, run, command):
-                if current.status.owes:  # whoever was told so first may have died of it
+                if current.status.owes:  # the first caller may have crashed before paying
                     self._owes(current)
                 return state_that_followed(current.status, run)
             raise LeaseLost(task_id, run)
@@ -290,7 +293,7 @@ class _Sent(Told[Changed]):
             super().set_result(result)
         elif result.kind is ChangeKind.INVALID:
             self._then(None, NotWritable(self._task.id, _REPORT, result.why))
-        else:  # The record has moved, or cannot hold this: seldom, so it is all tried once more.
+        else:  # The record has moved, or cannot hold this: rare, so `report` does it all again.
             write_id = self._moved.event.write_id
             self._runs.report_again(self._task, self._command, write_id, self._then)
 
@@ -313,7 +316,7 @@ def _after(task: Task, moved: Moved) -> Task | None:
 
 
 def _marked(task: Task, mark: Mark, now: int) -> None:
-    """Take a worker's marks into the record that its report is decided on."""
+    """Put the worker's progress and heartbeat into the record that its report is decided on."""
     if task.cell is None:
         return
     task.cell = copy(task.cell)
@@ -324,7 +327,7 @@ def _marked(task: Task, mark: Mark, now: int) -> None:
 
 
 def _undecided(task_id: str, error: Exception) -> NotWritable:
-    """What is told of a report on which nothing can be decided."""
+    """The error for a report on which nothing can be decided."""
     if isinstance(error, InvalidSubmission):  # a time or delay that no record can have
         return NotWritable(task_id, _REPORT, str(error).rstrip("."))
     return NotWritable(task_id, _REPORT, why_of(error))

@@ -1,4 +1,5 @@
-"""What the doctor sees of schedules: what does not fire, and what code declares no more."""
+"""The doctor's checks of schedules: those that do not fire, and those that code declares no
+more."""
 
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ MOST_LOOKED = 10_000
 """Schedules that are looked at, the oldest first."""
 
 LATE_MS = 60_000
-"""A schedule this late is fired by nobody."""
+"""A schedule this late means that no timekeeper fires it."""
 
 _PAGE = 500
 _MOST_NAMED = 3
@@ -44,7 +45,7 @@ async def read_schedules(engine: "Engine") -> list[Task]:
 def schedules(
     found: Sequence[Task], now: int, declared: Declared | None = None
 ) -> Iterator[Finding]:
-    """Whether schedules fire, and whether somebody still wants them."""
+    """Whether schedules fire, and whether code still declares them."""
     if not found:
         return
     undecided = [(task, why) for task in found if (why := _undecided(task, now))]
@@ -71,7 +72,7 @@ def schedules(
 
 
 def _due(task: Task, now: int) -> int:
-    """When it fires next; it owes what it has borne before."""
+    """When it fires next, for one that still owes earlier occurrences."""
     following = schedule_of(task, task.id).next_due
     return now if following is None or task.status.owes else following
 
@@ -83,7 +84,7 @@ def _undecided(task: Task, now: int) -> str:
     schedule = schedule_of(task, task.id)
     try:
         next_occurrence(schedule.recurrence, task.id, after=now, fired=schedule.fired)
-    except Exception as error:  # whatever it is, it is what the timekeeper meets too
+    except Exception as error:  # any error: the timekeeper meets the same one
         return str(error) or type(error).__name__
     return ""
 

@@ -1,4 +1,4 @@
-"""What may be asked about schedules, and what is answered (docs/rulings.md, R39).
+"""The interface for schedules: its methods and their answers (docs/rulings.md, R39).
 
 A schedule is a record whose id is its name: what is asked about any task (`get`, `history`, `find`
 with the state `recurring`, `watch`, `cancel`) is asked about it in the same way.
@@ -23,11 +23,11 @@ ScheduleAct = Literal["pause", "resume", "run", "cancel", "delete", "rerun"]
 anew; `delete` cancels a live one before."""
 
 How = Literal["declare", "add", "edit"]
-"""Who says what a schedule is to be. `declare`: an application's code, again and again. `add`:
-somebody by hand, who wants a new one. `edit`: somebody by hand, who wants another in its place."""
+"""Where a change of a schedule comes from. `declare`: an application's code, at each start. `add`:
+a user makes a new one. `edit`: a user changes an existing one."""
 
 BACKFILL_ASKS = 1_000
-"""A backfill of more occurrences is only made if somebody has said yes to their number."""
+"""A backfill of more occurrences is only made if the caller has confirmed their number (`yes`)."""
 
 MOST_BACKFILL = 1_000_000
 """Occurrences that one backfill can have."""
@@ -47,8 +47,8 @@ class ScheduleRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     release: str = ""  #: of that application; an older one never overwrites a newer one
     parts: Mapping[str, str] | None = None
     """With `edit`: what is to be changed, `times`, `task`, `overlap` or `pause_after`, each with
-    its digest as it was read (empty: whatever it is by now). Refused if somebody else has changed
-    that since; what is not named stays as it is. None: all of it."""
+    its digest as it was read (empty: whatever it is by now). Refused if it has been changed since;
+    what is not named stays as it is. None: all of it."""
 
 
 class ScheduleOutcome(msgspec.Struct, frozen=True):
@@ -104,7 +104,7 @@ class ScheduleKeeper(Protocol):
         """Submit the occurrences from `start` to before `end` (ms UTC), whatever their overlap
         rule; those that have run are not run again, while their record or stub is kept. Raises
         `TaskNotFound`, and `ConfigurationError` with the number if there are more than
-        `BACKFILL_ASKS` and nobody said `yes`. With `dry_run` they are only counted."""
+        `BACKFILL_ASKS` without `yes`. With `dry_run` they are only counted."""
         ...
 
     async def prune(

@@ -1,4 +1,4 @@
-"""Schedules as they are shown, and as somebody changes them by hand.
+"""Schedules as JSON, and changes of them by hand.
 
 What is shown as JSON has the names that a schedule is made with, so that what was read can be sent
 back with a change. The times are imported when they are asked for: most processes never see one.
@@ -196,8 +196,9 @@ def request_of(task: Task) -> ScheduleRequest:
 
 
 def _options(d: Definition) -> dict[str, Any]:
-    """Options that give the task the policy it has: what was promised holds when something else of
-    it is changed. Of a type that nobody had told of, what was said itself (docs/rulings.md, R5)."""
+    """Options that give the task the policy it has, so that the policy stays the same when
+    something else is changed. For a type that was not known at its submit, the options that were
+    given themselves (docs/rulings.md, R5)."""
     if not d.type_known:
         return d.policy_given
     retention = d.policy.retention
@@ -209,10 +210,10 @@ def _options(d: Definition) -> dict[str, Any]:
 
 
 def changed(task: Task, changes: Mapping[str, Any]) -> ScheduleRequest:
-    """What would make the schedule other in these fields: of its times, of its task (whose name is
-    called `task`; or all of it, as a submission), or its own. Cron expressions take the place of an
-    interval, and an interval theirs. Options are added to those there are. Refused later if
-    somebody else has changed the same part of the schedule by then. Raises `InvalidSubmission` for
+    """The request that changes these fields of the schedule: of its times, of its task (whose name
+    is called `task`; or all of it, as a submission), or its own. Cron expressions replace an
+    interval, and an interval replaces them. Options are added to those there are. It is refused
+    later if the same part of the schedule has been changed by then. Raises `InvalidSubmission` for
     a field that there is none of."""
     request, schedule, fields = request_of(task), schedule_of(task, task.id), dict(changes)
     whole = fields.pop("task", None)

@@ -1,7 +1,7 @@
 """Schedules: made, revised, acted on, and their past times submitted (docs/rulings.md, R39).
 
-They fire by their timers, as everything else does (`engine.timekeeper`). A schedule takes no move
-while it owes tasks; whoever wants to act on it pays first, instead of turning the caller away.
+Their timers fire like all others (`engine.timekeeper`). A schedule takes no move while it owes
+tasks; an act on it pays them first, instead of refusing the caller.
 """
 
 import asyncio
@@ -127,7 +127,7 @@ class Schedules:
             raise
         except AndonError as error:
             return ScheduleOutcome(request.name, "refused", error)
-        except Exception as error:  # its own: the others of the call go on
+        except Exception as error:  # an error of this one only: the others go on
             log.exception("Schedule %s could not be taken; it alone was refused.", request.name)
             refusal = InvalidSubmission(f"The schedule cannot be taken: {why_of(error)}.")
             return ScheduleOutcome(request.name, "refused", refusal)
@@ -186,7 +186,7 @@ class Schedules:
         )
 
     async def _make(self, name: str, wanted: Schedule, how: How) -> ScheduleOutcome | None:
-        """How it was made; None if somebody else was first."""
+        """How it was made; None if another caller was first."""
         now = self._store.now()
         schedule = begun(name, wanted, now)
         if schedule.next_due is None:
@@ -288,7 +288,7 @@ class Schedules:
         return [done[name] for name in names]
 
     async def delivered(self, acted: list[Acted]) -> list[Acted]:
-        """The same, once what schedules were told to bear is stored."""
+        """The same, once the tasks that schedules were told to bear are stored."""
         bore = [one.id for one in acted if one.changed and one.state is State.RECURRING]
         if bore:
             await self._pay(bore)
@@ -307,7 +307,7 @@ class Schedules:
     async def backfill(
         self, name: str, start: int, end: int, *, yes: bool = False, dry_run: bool = False
     ) -> Backfilled:
-        """Submit what falls into a range."""
+        """Submit the occurrences of a range."""
         from andon.lifecycle.recurrence.occurrences import between, measure
 
         [task] = await records(self._store, [name])

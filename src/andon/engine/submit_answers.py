@@ -1,4 +1,4 @@
-"""What a submit is answered, by what was wrong with it or by what the store said of its record."""
+"""The answers to submits, from what was wrong with a submission or from the store's outcome."""
 
 import logging
 
@@ -20,7 +20,7 @@ log = logging.getLogger("andon.engine")
 
 
 def answer(task: Task, created: Created, max_size: int | None) -> Submitted:
-    """What is answered to a creation, by what the store said of it; `max_size` of its queue."""
+    """The answer to a creation, from the store's outcome; `max_size` of its queue."""
     definition = task.definition
     if created.kind is CreateKind.CREATED:
         return accepted(task)
@@ -39,8 +39,8 @@ def answer(task: Task, created: Created, max_size: int | None) -> Submitted:
 
 
 def accepted(task: Task) -> Submitted:
-    """The answer to one that is stored; with why it was recorded though it can never work
-    (docs/rulings.md, R25), if so."""
+    """The answer to one that is stored; with the error if it was recorded though it can never work
+    (docs/rulings.md, R25)."""
     status = task.status
     error = None if status.last_error is None else InvalidSubmission(status.last_error.message)
     return Submitted(task.definition.id, status.state, True, error)

@@ -94,7 +94,7 @@ class Submitting:
         )
 
     def superseding_through(self, holding: Holding) -> None:
-        """Whom to ask about submits whose key is held."""
+        """The part that settles submits whose key is held."""
         self._holding = holding
 
     def submit(
@@ -118,14 +118,14 @@ class Submitting:
     async def submit_alone(
         self, submission: Submission, made: Callable[[Task], None] | None = None
     ) -> list[Submitted]:
-        """Submit one that depends on none. `made` is told its record, if that was created just
-        now."""
+        """Submit one that depends on none. `made` is called with its record, if that was created
+        just now."""
         try:
             now = self._store.now()
             task = self._record(submission, now, self._lone_write(submission.id, now))
         except Exception as error:
             if _may_be_known(error):
-                return await self._submit_bulk([submission])  # decides by what the store has now
+                return await self._submit_bulk([submission])  # it decides by what the store has now
             return [refused(submission, error)]
         created: Created | None
         try:
@@ -149,8 +149,8 @@ class Submitting:
         await self._members.drain()
 
     async def _submit_bulk(self, submissions: Sequence[Submission]) -> list[Submitted]:
-        """In batches. The next is made while the store writes those before it, which is about as
-        much work, and other coroutines get their turn in between."""
+        """Submit in batches. The next is made while the store writes those before it, which is
+        about as much work, and other coroutines get their turn in between."""
         outcomes: list[Submitted] = []
         writing: deque[asyncio.Task[list[Submitted]]] = deque()
         try:
@@ -163,7 +163,7 @@ class Submitting:
             while writing:
                 outcomes.extend(await writing.popleft())
         finally:
-            # One failed, or the caller has gone: what was handed over is written all the same.
+            # One failed, or the caller was cancelled: what was handed over is written all the same.
             await asyncio.gather(*writing, return_exceptions=True)
         return outcomes
 
@@ -193,9 +193,8 @@ class Submitting:
         outcomes: list[Submitted | None],
         tasks: Sequence[Task],
     ) -> tuple[list[Submitted | None], list[Task]]:
-        """Those that their groups let in, where a record is kept of the group, and the others. A
-        repeat of what is stored is a repeat, whatever became of its group (docs/rulings.md,
-        R31)."""
+        """Those that are let in by a group with a record, and those without such a group. A repeat
+        of what is stored is a repeat, whatever became of its group (docs/rulings.md, R31)."""
         records = iter(tasks)
         made = [next(records) if outcome is None else None for outcome in outcomes]
         wished: list[tuple[int, Wish]] = []
@@ -252,7 +251,7 @@ class Submitting:
             try:
                 tasks.append(self._record(submission, now, write_id))
                 outcomes.append(None)
-            except Exception as error:  # its own: the others of the call go on
+            except Exception as error:  # an error of this one only: the others go on
                 outcomes.append(refused(submission, error))
         return outcomes, tasks
 
@@ -303,7 +302,8 @@ class Submitting:
     def _record(
         self, submission: Submission, now: int, write_id: str, *, is_stored: bool = False
     ) -> Task:
-        """The record of a submission. Of one that is stored, times are not held against now."""
+        """The record of a submission. The times of one that is stored already are not compared with
+        now."""
         definition = define(submission, self._book, now, self._max_payload)
         check_own(definition)
         try:
@@ -318,8 +318,8 @@ class Submitting:
         return admit(definition, now, write_id)
 
     async def store_births(self, tasks: Sequence[Task]) -> list[Submitted]:
-        """Store records that moves bore. A full queue does not keep them out: one that comes to
-        such begins scheduled, due at once (docs/rulings.md, R38)."""
+        """Store records that moves bore. A full queue does not refuse them: a record for such a
+        queue begins scheduled, due at once (docs/rulings.md, R38)."""
         tasks = [self._past_limits(task) for task in tasks]
         created = await each_alone(self._store.create, tasks, create_refused)
         full = {place: tasks[place] for place, one in enumerate(created) if one.kind is _FULL}
@@ -378,7 +378,7 @@ class Submitting:
 
 
 def _may_be_new(outcomes: Sequence[Submitted | None]) -> bool:
-    """Whether one was refused for a retry policy whose name is not known, or not yet."""
+    """Whether one was refused for a retry policy whose name is not known here (yet)."""
     return any(_is_of_policy(one.error) for one in outcomes if one is not None)
 
 
@@ -396,8 +396,8 @@ def _is_of_times(error: Exception | None) -> bool:
 
 
 async def _alone(task: Task, settled: Awaitable[tuple[Task, Created]]) -> tuple[Task, Created]:
-    """What became of a task whose key is held. What goes wrong is its own (docs/rulings.md, R36),
-    unless the store says it of itself."""
+    """The outcome of a task whose key is held. An error is that of this task alone
+    (docs/rulings.md, R36), unless it is one of the store itself."""
     try:
         return await settled
     except (StoreError, OSError):

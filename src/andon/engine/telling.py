@@ -1,4 +1,4 @@
-"""How something ended, told to a function: for callers that do not wait for it in a task."""
+"""Calls a callback with an outcome, for callers that do not wait for it in an asyncio task."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -8,12 +8,13 @@ from andon.model.words import State
 
 Outcome = TypeVar("Outcome")
 Then = Callable[[State | None, BaseException | None], None]
-"""Told the state that follows a report (None: the record was discarded), or why it failed."""
+"""A callback: gets the state that follows a report (None: the record was discarded), or the
+error."""
 
 
 class Told(Generic[Outcome]):
-    """Takes the outcome of one item of a batch, and tells the state that follows from it, or what
-    `follows` raises. Whoever makes one sets `_then`."""
+    """Takes the outcome of one item of a batch, and calls `_then` with the state that follows from
+    it, or with what `follows` raises. A subclass sets `_then`."""
 
     __slots__ = ("_then",)
 
@@ -39,13 +40,13 @@ class Told(Generic[Outcome]):
 
 
 class Telling:
-    """Carries work through in tasks of its own, and tells how each ended."""
+    """Runs work in asyncio tasks of its own, and calls back when each has ended."""
 
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def tell(self, work: Coroutine[Any, Any, State | None], then: Then) -> None:
-        """Begin the work; `then` is told how it ended, later than this."""
+        """Begin the work; `then` is called with its outcome after this has returned."""
         task = asyncio.ensure_future(_carry(work, then))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,12 +1,12 @@
-"""Ended tasks whose dependents are to be told, many in each call.
+"""Notifies the dependents of ended tasks, many in each call.
 
-Ten thousand tasks that one waits for end one by one, and each end is one edge; the end of a task
-that ten thousand wait for is as many. So the first edges of all tasks that have ended since are
-told together, and what more a task has is told in pages beside that: no end waits for the fan-out
-of another.
+If one task waits for ten thousand, these end one by one, and each end has one edge; if ten thousand
+wait for one task, its end has as many edges. So the first edges of all tasks that have ended since
+are settled together, and the further edges of a task in pages beside that: no end waits for the
+fan-out of another.
 
-What fails alone is named, and left to the next look for fan-outs that were cut short
-(docs/rulings.md, R36). To tell an edge twice does no harm.
+An end that fails alone is logged, and left to the next look for fan-outs that were cut short
+(docs/rulings.md, R36). Settling an edge twice does no harm.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -21,10 +21,10 @@ from andon.engine.rounds import Rounds
 from andon.model.words import State
 
 FIRST = 20
-"""Edges of a task that are told at first, with those of the others: most have fewer."""
+"""How many edges of a task are settled at first, with those of the others: most have fewer."""
 
 PAGE = 1_000
-"""Edges of a task with more that are told at once from then on."""
+"""How many edges of a task with more are settled in each call from then on."""
 
 _PAGES_AT_ONCE = 4
 
@@ -32,14 +32,14 @@ _End = tuple[str, State]  # a task that has ended, and how
 
 
 class EndsToTell:
-    """The ends of one process that have not been told to all their dependents."""
+    """The ends of which this process has not notified all dependents."""
 
     def __init__(self, store: Store, tell: Callable[[Sequence[Ended]], Awaitable[None]]) -> None:
-        """`tell` is given the ends of some tasks, each with one of its dependents."""
+        """`tell` is called with the ends of some tasks, each with one of its dependents."""
         self._store = store
         self._tell = tell
         self._fresh: dict[_End, str] = {}
-        self._further: dict[_End, str] = {}  #: the child after which each goes on
+        self._further: dict[_End, str] = {}  #: by end, the child after which it goes on
         self._under_way: set[_End] = set()
         self._culprits = Culprits("Telling the end of task")
         self._first = Rounds(self._fresh, lambda: self._round(self._fresh, MAX_BATCH, FIRST))
@@ -48,12 +48,12 @@ class EndsToTell:
         )
 
     def note(self, parent: str, state: State) -> None:
-        """A task has ended: its dependents are to be told, from the first on."""
+        """Note that a task has ended: its dependents are to be notified, from the first on."""
         self._fresh[parent, state] = ""
         self._first.start()
 
     def resume(self, ends: Sequence[_End]) -> None:
-        """Finish fan-outs that a crash cut short; not those that are being told, nor those that
+        """Finish fan-outs that a crash cut short; not those that are under way, nor those that
         failed a short while ago."""
         for end in ends:
             known = end in self._further or end in self._under_way
@@ -61,14 +61,14 @@ class EndsToTell:
                 self.note(*end)
 
     async def drain(self) -> None:
-        """Wait until every end noted so far has been told."""
+        """Wait until the dependents of every end noted so far have been notified."""
         while self._first.are_running or self._pages.are_running:
             await self._first.drain()
             await self._pages.drain()
 
     async def _round(self, line: dict[_End, str], most: int, edges: int) -> None:
-        """Tell some of a line, up to so many edges of each. What the store fails at is dropped:
-        it is found by `take_unsettled`."""
+        """Settle some of the ends in a list, up to so many edges of each. Those at which the store
+        fails are dropped: `take_unsettled` finds them."""
         parts = [(end, line.pop(end)) for end in list(islice(line, most))]
         ends = [end for end, _ in parts]
         self._under_way.update(ends)
@@ -87,7 +87,8 @@ class EndsToTell:
         self._pages.start()
 
     async def _told(self, parts: Sequence[tuple[_End, str]], edges: int) -> list[str]:
-        """Tell edges of ended tasks, each after a child; where each goes on, "" if at its end."""
+        """Settle edges of ended tasks, each after a child. Returns where each goes on, "" at its
+        end."""
         asked = [(parent, after) for (parent, _), after in parts]
         pages = await self._store.dependents_of_each(asked, edges)
         states = [state for (_, state), _ in parts]

@@ -1,13 +1,14 @@
 """The timekeeper: the loop that fires timers. Any number may run at once, on any worker.
 
-A due entry is a hint. Its taker reads the record, asks the pure core what the timer means, and
-writes that move only if the record and the lease are still what was read; a renewal that arrived
-in between wins. Whoever takes an entry pushes it on by `hold`, so that another does it if the
-taker dies. Sleeps until the next timer or a hint, at most SLOW_POLL_S: nothing polls when idle.
+A due entry is a hint. The timekeeper that takes it reads the record, asks the pure core what the
+timer means, and writes that move only if the record and the lease are still what was read; a
+renewal that arrived in between wins. Taking an entry postpones it by `hold`, so that another
+timekeeper takes it if this one dies. Sleeps until the next timer or a hint, at most SLOW_POLL_S:
+nothing polls when idle.
 
 Moves come first: blocked tasks whose turn it is to ask about their dependencies are verified beside
 them (`engine.verifying`). A record on which nothing can be decided, or whose move cannot be
-written, is named and left alone for longer each time; the others of its batch are fired
+written, is logged and left alone for longer each time; the others of its batch are fired
 (docs/rulings.md, R36).
 """
 
@@ -54,7 +55,7 @@ RETRY_LATER_MS = 60_000
 
 
 class Ended(Protocol):
-    """Told of every end written."""
+    """Called with every end written."""
 
     def __call__(self, task: Task, state: State | None, changed: Changed, /) -> None: ...
 
@@ -75,10 +76,10 @@ class Timekeeper:
         sweep: Sequence[Callable[[], Awaitable[int]]],
         poll_s: float = SLOW_POLL_S,
     ) -> None:
-        """`pay` stores what tasks owe; it gives the ids of those that owe it still. `also` are
-        loops beside the timers, once per process. `sweep` forget notes that nobody needs any
-        more, some of them a call, and say how many. `poll_s`: how often to look though nobody
-        hinted; other chores come as much less often than otherwise."""
+        """`pay` stores what tasks owe and returns the ids of those that still owe. `also` are loops
+        beside the timers, once per process. Each of `sweep` deletes notes that are not needed any
+        more, some in each call, and returns how many. `poll_s`: how often to look without a hint;
+        the other chores are rarer by the same factor."""
         self._pay = pay
         self._also = also
         self._sweep = sweep
@@ -101,7 +102,8 @@ class Timekeeper:
             self._tasks = [asyncio.ensure_future(loop) for loop in loops]
 
     async def stop(self) -> None:
-        """Stop. What was taken and not done is done by another after its hold."""
+        """Stop. Timers that were taken and not fired are fired by another timekeeper after their
+        hold."""
         tasks, self._tasks = self._tasks, []
         for task in tasks:
             task.cancel()
@@ -219,7 +221,7 @@ class Timekeeper:
         return written
 
     async def _release(self, task: Task, now: int) -> None:
-        """A record that could not be deleted: what has ended holds it no longer."""
+        """A record could not be deleted: release its edges to dependents that have ended."""
         try:
             over = False
             async for edges in pages(self._store, task.id):
@@ -253,7 +255,7 @@ class Timekeeper:
 
     async def housekeep(self) -> None:
         """Finish fan-outs cut short, trim events and stubs, keep the dead-letter bound: each for
-        itself, so that one that fails does not end the others."""
+        itself, so that a failure of one does not end the others."""
         failures: list[Exception] = []
         for chore in (self._resume, self._trim, self._letters.keep_bound):
             try:
@@ -278,7 +280,8 @@ class Timekeeper:
 
 
 _REFUSED = frozenset((ChangeKind.INVALID, ChangeKind.TOO_LARGE, ChangeKind.KEY_HELD))
-"""Outcomes by which a timer's move is not written, and would not be if it came again at once."""
+"""Outcomes by which a timer's move is not written, and would not be if it were tried again at
+once."""
 
 
 def _borne(written: Sequence[tuple[Task, Change]]) -> list[Task]:
@@ -295,9 +298,9 @@ def _unwritten(change: Change, why: str) -> Changed:
 
 
 def _say(what: str, error: Exception) -> None:
-    """Whatever one round met, the next one comes: a loop that ended here would leave every timer to
-    other processes, and nobody would know. (A password that was changed is no error of the store's,
-    and passes all the same.)"""
+    """Any error ends this round only: a loop that ended here would leave every timer to other
+    processes, unnoticed. (A changed password is not one of the store's errors, and is temporary,
+    too.)"""
     if isinstance(error, AndonError):
         log.warning("%s: %s", what, error)
     else:

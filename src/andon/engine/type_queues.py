@@ -1,7 +1,7 @@
 """The queues of task types whose code is elsewhere, as their workers have published them.
 
-An engine fills in the queue of a submission that names none. Whoever has to know it beforehand, to
-sign it or to say it, asks here.
+An engine fills in the queue of a submission that names none. Callers that need it beforehand, to
+sign or show it, ask here.
 """
 
 from collections.abc import Sequence

@@ -1,9 +1,9 @@
-"""Blocked tasks that ask again about their dependencies, beside the timers (docs/rulings.md, R8).
+"""Verifies the dependencies of blocked tasks, beside the timers (docs/rulings.md, R8).
 
-Asking is what finishes a fan-out that a crash cut short. It is never urgent, and there may be very
-many that ask at once; so they wait here in a line of their own, of bounded length, and no timer
-waits for them. As long as this process tells ends they go on waiting, up to a bound: mostly it is
-just about to tell them what they would ask for.
+This finishes a fan-out that a crash cut short. It is never urgent, and very many tasks may be due
+at once; so they wait in a list of bounded length, and no timer waits for them. While this process
+is notifying dependents of ends they go on waiting, up to a bound: mostly they are just about to be
+notified.
 """
 
 import asyncio
@@ -23,18 +23,18 @@ from andon.model.task import Task
 log = logging.getLogger("andon.timekeeper")
 
 MOST_WAITING = 2_000
-"""Tasks in the line; others come again later."""
+"""How many tasks the list holds; others come again later."""
 
 _LATER_MS = 10_000
-"""After how long, at the least, those come again that found the line full."""
+"""The shortest time after which tasks that found the list full come again."""
 
 _PATIENCE_S = 5.0
-"""How long a line waits for the ends that are being told: less than its timers are held back, so
-that nobody else takes them meanwhile."""
+"""How long the list waits for ends whose dependents are being notified: less than the hold of its
+timers, so that no other timekeeper takes them meanwhile."""
 
 
 class Verifying:
-    """The line, and what works it off."""
+    """The list, and the loop that works it off."""
 
     def __init__(self, store: Store, dependencies: Dependencies, random: Random) -> None:
         self._store = store
@@ -45,7 +45,7 @@ class Verifying:
         self._culprits = Culprits("Verifying the dependencies of task")
 
     def take(self, tasks: Sequence[Task], now: int) -> list[tuple[str, int | None]]:
-        """Put tasks in the line; the timers of those for which there is no place."""
+        """Put tasks in the list. Returns the timers of those for which there is no place."""
         timers: list[tuple[str, int | None]] = []
         for task in tasks:
             if len(self._line) < MOST_WAITING or task.id in self._line:
@@ -58,12 +58,12 @@ class Verifying:
         return timers
 
     async def done(self) -> None:
-        """Wait until the line is empty. Raises what ended the work before."""
+        """Wait until the list is empty. Raises the error that ended the work."""
         while self._working is not None:
             await asyncio.shield(self._working)
 
     async def stop(self) -> None:
-        """Leave the line to others: their hold passes."""
+        """Drop the list: when their hold has passed, other timekeepers take the timers."""
         self._line.clear()
         if self._working is not None:
             self._working.cancel()
@@ -82,7 +82,7 @@ class Verifying:
                 for task in batch:
                     self._line.pop(task.id, None)
         except Exception as error:
-            # What was held comes again when its hold has passed.
+            # Timers that were held come again when their hold has passed.
             self._line.clear()
             if not isinstance(error, AndonError):
                 log.error("Blocked tasks could not be verified.", exc_info=error)

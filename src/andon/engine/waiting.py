@@ -21,7 +21,7 @@ class KindWait(msgspec.Struct, frozen=True, kw_only=True):
     """Tasks of one kind that a queue has ready, and what they wait for."""
 
     queue: str
-    kind: str  #: as `lifecycle.routing` writes it: `name`, `name@2`, with `?` if anybody may run it
+    kind: str  #: as `lifecycle.routing` writes it: `name`, `name@2`, with `?` if any worker may run
     why: Why
     text: str
     oldest_at: int | None = None  #: ms UTC since which about the oldest waits, where that is known
@@ -35,8 +35,8 @@ class Waits:
         self._codes = codes
 
     async def of_queues(self, queues: Sequence[str] = ()) -> list[KindWait]:
-        """What keeps the ready kinds of these queues, or of all, from starting; nothing is listed
-        of what is about to start."""
+        """What keeps the ready kinds of these queues, or of all, from starting; kinds that are
+        about to start are not listed."""
         ready = await self._store.ready_kinds(queues)
         if not ready:
             return []
@@ -106,8 +106,8 @@ class Waits:
 
 
 def _ahead_of(task: Task, pending: Sequence[Task]) -> list[Ahead]:
-    """Those that come before a task, in their order. They are given in order of creation, which
-    decides between equals."""
+    """The tasks before a task, in their order. They are given in order of creation, which decides
+    between equals."""
     in_order = sorted(pending, key=_place)
     before: list[Ahead] = []
     for one in in_order:

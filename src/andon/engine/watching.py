@@ -1,12 +1,13 @@
-"""Waiting for tasks and watching them: woken by the task's own topic, answered from its record.
+"""Waits for the end of tasks and watches them: woken by the task's own topic, answered from its
+record.
 
-Whoever waits subscribes, reads the record, and reads it again when hinted (docs/rulings.md, R30).
-The slow poll that backs the hints is one for all who wait in this process, and reads in batches.
-The event log is not followed; it is read only for a task whose record has gone with its end
+A waiter subscribes, reads the record, and reads it again at each hint (docs/rulings.md, R30). The
+slow poll that backs the hints is shared by all waiters of this process, and reads in batches. The
+event log is not followed; it is read only for a task whose record has gone with its end
 (`engine.ends`).
 
-Once watching has begun, a store that is away is waited for too; waiting for an end begins when the
-store is back.
+Once watching has begun, it also survives a time in which the store is away; waiting for an end
+begins when the store is back.
 """
 
 import asyncio
@@ -42,10 +43,10 @@ Read = tuple[Task | None]
 
 
 class Watching:
-    """Everybody who waits in this process, over one store."""
+    """All waiters of this process on one store."""
 
     def __init__(self, store: Store, jitter: random.Random, *, poll_s: float = SLOW_POLL_S) -> None:
-        """`poll_s`: how often the records of all who wait are read though nobody hinted."""
+        """`poll_s`: how often the records of all waiters are read without a hint."""
         self._store = store
         self._poll_s = poll_s
         self._jitter = jitter
@@ -67,12 +68,12 @@ class Watching:
         return until_ended(self._moves, task_id, timeout, self._jitter)
 
     def watch(self, task_id: str) -> AsyncIterator[Task]:
-        """The task now and after each move and progress, until it has ended, and what it bore is
+        """The task now and after each move and progress, until it has ended and its births are
         stored, or it is gone."""
         return self._follow(task_id, (task_topic(task_id), run_topic(task_id)))
 
     def _moves(self, task_id: str) -> AsyncIterator[Task]:
-        """The same for who waits for the end: it is not read again when a run begins."""
+        """The same for waiting for the end: the record is not read again when a run begins."""
         return self._follow(task_id, (task_topic(task_id),))
 
     async def _follow(self, task_id: str, topics: Sequence[str]) -> AsyncIterator[Task]:
@@ -138,8 +139,8 @@ class Watching:
     # --- the slow poll ---
 
     async def _poll(self) -> None:
-        """Read the records of all who wait, now and then: hints may be lost. It ends when it finds
-        that nobody waits, not with the last who did: the next one comes at once, mostly."""
+        """Read the records of all waiters, now and then: hints may be lost. It ends when it finds
+        no waiter, not as soon as the last one leaves: mostly the next one comes at once."""
         try:
             while True:
                 await asyncio.sleep(self._poll_s * (0.5 + self._jitter.random()))
@@ -208,11 +209,11 @@ class Watching:
                     await hints.wait(self._poll_s * (0.5 + self._jitter.random()))
 
     def open(self) -> None:
-        """Take waiters (again)."""
+        """Accept waiters (again)."""
         self._is_closed = False
 
     async def close(self) -> None:
-        """Stop; who waits is told."""
+        """Stop, and wake all waiters; they raise `Closed`."""
         self._is_closed = True
         for waiters in self._waiters.values():
             for waiter in waiters:

@@ -1,8 +1,8 @@
 """Ids of intended writes: unique, and cheap enough for one per move.
 
-A repeat of a write is recognised by its id (docs/rulings.md, R31), so an id must never come twice,
-and nothing more: nobody gains anything by guessing one. Random bits once a process and a count
-after them cost a third of asking the system for random bits each time (0.2 us instead of 0.6).
+A repeat of a write is recognised by its id (docs/rulings.md, R31), so an id must never come twice;
+it need not be secret, for guessing one gains nothing. Random bits once a process and a count after
+them cost a third of asking the system for random bits each time (0.2 us instead of 0.6).
 """
 
 import itertools

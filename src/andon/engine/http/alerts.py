@@ -1,4 +1,4 @@
-"""Alerts behind a service: one request for each thing that can be asked."""
+"""Alerts over HTTP: one request for each method of the interface."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -16,7 +16,7 @@ Asks = Literal[
 
 
 class AlertCall(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is asked about alerts; answered by an `AlertReply` with the part that it asks for."""
+    """A request about alerts; answered by an `AlertReply` with the part that it asks for."""
 
     asks: Asks
     name: str = ""  #: of the rule or target
@@ -66,7 +66,7 @@ class HttpAlerts:
         return found
 
     async def remove_rule(self, name: str) -> bool:
-        """Forget a rule."""
+        """Delete a rule."""
         return (await self._ask(AlertCall("remove-rule", name), safe=False)).done
 
     async def put_target(self, name: str, fields: Mapping[str, Any]) -> TargetShown:
@@ -76,16 +76,16 @@ class HttpAlerts:
         return found
 
     async def remove_target(self, name: str) -> bool:
-        """Forget a target."""
+        """Delete a target."""
         return (await self._ask(AlertCall("remove-target", name), safe=False)).done
 
     async def apply(self, document: Mapping[str, Any], *, dry_run: bool = False) -> list[str]:
-        """Have rules and targets be what a document says."""
+        """Make rules and targets equal to a document."""
         call = AlertCall("apply", fields=dict(document), dry_run=dry_run)
         return (await self._ask(call)).changes
 
     async def test(self, target: str) -> str:
-        """Tell a target that this is a test; the id of the task that does."""
+        """Send a test notice to a target. Returns the id of the task that sends it."""
         return (await self._ask(AlertCall("test", target), safe=False)).task
 
     async def _ask(self, call: AlertCall, *, safe: bool = True) -> AlertReply:

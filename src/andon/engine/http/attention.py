@@ -1,10 +1,10 @@
 """Hints and watched tasks of one process, over few streams from the service.
 
-What is listened for changes all the time, and a stream's subject is fixed when it begins. So what
-is new gets a stream of its own, and takes the subjects of smaller streams along, which then end:
-n subjects take at most log n streams and each moves at most log n times. Streams begin to count
-when the service says that it is subscribed; whoever listens is then hinted once, because what it
-checked before may have been too early. A stream that breaks is begun anew, with the same hint.
+The subjects change all the time, and those of a stream are fixed when it begins. So new subjects
+get a stream of their own, which also takes over the subjects of smaller streams, and these end: n
+subjects take at most log n streams and each moves at most log n times. A stream counts once the
+service says that it is subscribed; its listeners are then hinted once, because what they read
+before may have been too early. A stream that breaks is begun anew, with the same hint.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ class _Stream:
 
 
 class Attention:
-    """Keeps streams for whatever this process listens to."""
+    """Keeps the streams for all subjects that this process listens to."""
 
     def __init__(self, transport: Transport, rng: random.Random) -> None:
         self._transport = transport
@@ -71,7 +71,7 @@ class Attention:
         self._watchers.setdefault(task_id, {})[queue] = None
         subject = ("task", task_id)
         known = self._newest.get(task_id)
-        if known is not None:  # somebody watches it already, so no stream would say it again
+        if known is not None:  # another watcher has it already, so no stream would send it again
             queue.put_nowait(known)
         self._want([subject])
         last: Task | None = None
@@ -98,7 +98,7 @@ class Attention:
             self._unwant([subject])
 
     async def close(self) -> None:
-        """End every stream; whoever listens stops waiting."""
+        """End every stream; listeners stop waiting."""
         self._closed = True
         self._hub.close()
         for watchers in self._watchers.values():
@@ -125,14 +125,15 @@ class Attention:
                 self._wanted[subject] = left
             else:
                 self._wanted.pop(subject, None)
-                for stream in self._streams:  # wanted again, it has to be said anew
+                for stream in self._streams:  # wanted again, it has to be sent again
                     stream.subjects.discard(subject)
         self._changed.set()
 
     # --- the streams ---
 
     async def _tend(self) -> None:
-        """Begin a stream for what has none, and end those that nobody needs."""
+        """Begin a stream for the subjects that have none, and end the streams that are not
+        needed."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -180,7 +181,7 @@ class Attention:
                         self._hub.hint_all(topics)
                     self._take(frame)
         except AccessError as error:
-            # Nothing changes that but another token: watchers are told, listeners poll slowly.
+            # Only another token changes that: watchers get the error, listeners poll slowly.
             self._refuse(tasks, error)
             await asyncio.Event().wait()
         except AndonError:

@@ -1,7 +1,7 @@
-"""Renewals from the lease keeper's thread, over a connection that is its own.
+"""Renewals from the lease keeper's thread, over a blocking connection of its own.
 
-The loop may be blocked by a handler, so nothing of it is used here: a plain blocking connection,
-kept between renewals, made anew when it broke.
+A handler may block the event loop, so nothing here uses it. The connection is kept between
+renewals, and replaced when it breaks.
 """
 
 import http.client
@@ -44,7 +44,7 @@ class BlockingCalls:
                 raise away(self._place, error) from error
 
     def close(self) -> None:
-        """Let go of the connection. Idempotent."""
+        """Close the connection. Idempotent."""
         with self._lock:
             self._drop()
 

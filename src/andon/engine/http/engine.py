@@ -1,7 +1,7 @@
 """The engine behind a service: the same promises as `LocalEngine`, over HTTP.
 
-The service applies the lifecycle; this end only asks. `reads` asks for all that is read, `runs`
-claims and reports runs. Single submits share requests that form by themselves under load.
+The service applies the lifecycle; this side only sends requests. The module `reads` has the reads,
+`runs` claims and reports runs. Single submits share requests that form by themselves under load.
 """
 
 import asyncio
@@ -50,12 +50,12 @@ logger = logging.getLogger("andon.http")
 _MOST_SUBMITS = 500
 
 _KEPT_S = 43_200.0
-"""Seconds after which the service is told again what a worker has code for."""
+"""Seconds after which a worker sends the list of its task types to the service again."""
 
 _MOST_KEPT = 1_000
 
 _SAFE_ACTS = frozenset({Event.REPRIORITISE, Event.RESCHEDULE, Event.ARCHIVE})
-"""Acts that change nothing when they are done again."""
+"""Acts that have no further effect when they are repeated."""
 
 _decode_policy = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_bool = msgspec.json.Decoder(bool).decode
@@ -69,8 +69,8 @@ class HttpEngine(HttpReads):
     """An `Engine` over the service at `url`.
 
     `token` is an API token; a service on loopback needs none. `certificate` is shown to a service
-    that asks for one. `random` decides jitter only.
-    `patience`: seconds for which a request that may be repeated is.
+    that asks for one. `random` decides jitter only. `patience`: seconds for which a request that
+    may be repeated is repeated.
     """
 
     max_payload = MAX_PAYLOAD
@@ -103,7 +103,7 @@ class HttpEngine(HttpReads):
         self._opening: asyncio.Lock | None = None
         self._is_open = False
         self._partitions = 1
-        self._kept: dict[str, float] = {}  # digests the service keeps, and since when
+        self._kept: dict[str, float] = {}  # digests that the service has, and since when
 
     async def open(self) -> None:
         """Connect, and learn the service's time. Idempotent."""
@@ -121,7 +121,7 @@ class HttpEngine(HttpReads):
             self._is_open = True
 
     async def close(self) -> None:
-        """Flush what was handed over, then disconnect. Idempotent."""
+        """Send what was handed over, then disconnect. Idempotent."""
         if not self._is_open:
             return
         self._is_open = False
@@ -157,7 +157,8 @@ class HttpEngine(HttpReads):
         )
 
     async def _submit_all(self, submissions: Sequence[Submission]) -> list[Submitted]:
-        # In one request: what depends on one another is accepted or refused together.
+        # In one request, because submissions that depend on one another are accepted or refused
+        # together.
         good, bad = wire.packed(submissions)
         refused = {place: _refused(submissions[place], why) for place, why in bad.items()}
         answer = await self._transport.call("submit", wire.body_of(good))
@@ -299,8 +300,8 @@ class HttpEngine(HttpReads):
         those that workers publish."""
 
     async def publish_types(self, types: Sequence[TypeInfo]) -> None:
-        """Publish; a token that does not allow it leaves the types to the service, which is no
-        reason not to run tasks."""
+        """Publish the types. If the token does not allow it, the service's own types apply, and the
+        worker runs all the same."""
         try:
             await self._transport.call("publish_types", wire.encode(wire.OfTypes(list(types))))
         except PermissionRefused as error:

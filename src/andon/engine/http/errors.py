@@ -51,13 +51,13 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def problem_of(error: AndonError) -> Problem:
-    """The error as it is sent."""
+    """The error in its wire form."""
     attributes = {name: value for name, value in vars(error).items() if _is_plain(value)}
     return Problem(type(error).__name__, str(error), attributes)
 
 
 def error_of(problem: Problem) -> AndonError:
-    """The error that was sent."""
+    """The error from its wire form."""
     kind: Any = getattr(family, problem.type, None)
     if not (isinstance(kind, type) and issubclass(kind, AndonError)):
         kind = AndonError
@@ -79,13 +79,13 @@ def _is_plain(value: object) -> bool:
 
 
 _TOLD_ONLY = frozenset({"message", "hint", "why", "counts"})
-"""What constructors take for the message alone."""
+"""Parameters of constructors that only go into the message and are not kept as attributes."""
 
 
 def _made(kind: type[AndonError], message: str, attributes: dict[str, Any]) -> AndonError:
     error = kind.__new__(kind)
     Exception.__init__(error, message)
-    # What its constructor would have set, and the other end did not tell, is empty.
+    # Attributes that the constructor would have set and that the other end did not send are empty.
     names = [*signature(kind).parameters] if "__init__" in vars(kind) else []
     vars(error).update({name: "" for name in names if name not in _TOLD_ONLY})
     if isinstance(error, family.InvalidSubmission):

@@ -1,4 +1,4 @@
-"""Where a service is, and what to say of it: the parts of its URL, its token, its certificate."""
+"""The address of a service: the parts of its URL, the token and the certificate to use."""
 
 import os
 import ssl
@@ -15,7 +15,7 @@ SCHEMES = ("http", "https")
 
 
 class ClientCertificate(msgspec.Struct, frozen=True):
-    """What a client shows to a service that asks for certificates: PEM files."""
+    """The client certificate for a service that asks for one: PEM files."""
 
     file: str
     key: str | None = None  #: None: in the certificate's file

@@ -1,4 +1,4 @@
-"""What can be read of a store behind a service: tasks, moves, counts, configuration, workers."""
+"""The reads of the engine over HTTP: tasks, moves, counts, configuration, workers."""
 
 from collections.abc import Sequence
 from typing import Any, cast

@@ -21,7 +21,7 @@ _ALERT = re.compile(
     "alert (certificate|unknown ca|bad certificate|unsupported cert|access denied)",
     re.IGNORECASE,
 )
-"""How a refused client certificate is told: by the other end's alert, in OpenSSL's words."""
+"""The TLS alerts by which the other end refuses a client certificate, as OpenSSL names them."""
 
 _AWAY = frozenset(
     {
@@ -34,7 +34,7 @@ _AWAY = frozenset(
 
 
 def check(place: Place, status: int, body: bytes) -> bytes:
-    """The body of a good reply. Raises the error that any other stands for."""
+    """The body of a successful reply. Raises the error that any other reply stands for."""
     if status < HTTPStatus.BAD_REQUEST:
         return body
     raise _error(place, status, body)

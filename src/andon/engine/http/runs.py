@@ -1,6 +1,6 @@
-"""Runs that this process claimed from a service: claimed, renewed, reported.
+"""Claims runs from a service, renews and reports them.
 
-A run is spoken for with the token that came with its claim, so it is reported by the engine that
+A report carries the token that came with the run's claim, so a run is reported by the engine that
 claimed it. Single reports share requests that form by themselves under load.
 """
 
@@ -45,7 +45,7 @@ _decode_results = msgspec.json.Decoder(dict[str, Task | None]).decode
 
 
 class HttpRuns:
-    """Claims runs at the service, and speaks for them."""
+    """Claims runs at the service, renews and reports them."""
 
     def __init__(self, transport: Transport, place: Place) -> None:
         self.tokens = RunTokens()
@@ -166,7 +166,8 @@ class HttpRuns:
         return report
 
     def followed(self, run: str, event: Event, outcome: Outcome) -> State | None:
-        """The state that follows, by the answer to a report; raises what it refuses it with."""
+        """The state that follows, from the answer to a report. Raises the error with which the
+        service refuses it."""
         if outcome.error is not None:
             error = error_of(outcome.error)
             # An expiry that crosses a cancel request is refused, and the run reported otherwise.
@@ -177,8 +178,8 @@ class HttpRuns:
         return outcome.state
 
     async def _send_bearing(self, reports: Sequence[Report]) -> list[Outcome]:
-        """Send reports with follow-ups, to a place of their own: a service of a release that does
-        not know them would take the report, and leave them out without a word."""
+        """Send reports with follow-ups to a route of their own: a service of a release that does
+        not know follow-ups would accept the report and silently drop them."""
         try:
             return await self._send_reports(reports, "report_bearing")
         except StoreIncompatible as error:

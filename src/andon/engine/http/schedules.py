@@ -1,7 +1,7 @@
-"""Schedules behind a service.
+"""Schedules over HTTP.
 
-A backfill goes in many requests, each of which is short: one whose answer is lost is repeated, and
-submits nothing twice.
+A backfill is sent in many short requests: one whose answer is lost is repeated, and submits nothing
+twice.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Sequence
@@ -78,7 +78,7 @@ _decode_part = msgspec.json.Decoder(Part).decode
 
 
 def put_of(outcome: ScheduleOutcome, error: AndonError | None) -> Put:
-    """An outcome as it is sent, with its error as the caller may read it."""
+    """The wire form of an outcome, with its error as the caller may read it."""
     return Put(outcome.name, outcome.result, None if error is None else problem_of(error))
 
 
@@ -98,7 +98,8 @@ class HttpSchedules:
         for group in wire.in_groups(good, MOST_PUT):
             body = b'{"how":%b,"requests":%b}' % (wire.encode(how), wire.body_of(group))
             try:
-                # to make what is there already is refused: whether a lost request did, nobody knows
+                # `add` refuses what exists already; after a lost answer, the request itself may
+                # have made it
                 answer = await self._transport.call("put_schedules", body, safe=how != "add")
             except PermissionRefused as error:
                 done += [_refused(requests[one.place], error) for one in group]

@@ -1,7 +1,7 @@
-"""Many items in as few requests as take them.
+"""Sends many items in as few requests as possible.
 
-What cannot be sent, or makes the service refuse a whole request, fails alone (docs/rulings.md,
-R36).
+An item that cannot be sent, or makes the service refuse a whole request, fails alone
+(docs/rulings.md, R36).
 """
 
 from collections.abc import Callable, Sequence
@@ -27,8 +27,8 @@ async def send_in_groups(
     decode: Callable[[bytes], list[Answer]],
     refused: Callable[[Item, str], Answer],
 ) -> list[Answer]:
-    """The answer to each item. `decode` reads the answers to a request, `refused` makes that to an
-    item which is at fault."""
+    """The answer to each item. `decode` reads the answers to a request; `refused` makes the answer
+    to an item at fault."""
     good, bad = wire.packed(items)
 
     async def send(group: Sequence[Packed]) -> list[Answer]:
@@ -46,5 +46,5 @@ async def send_in_groups(
 
 
 def _said_alone(why: str) -> str:
-    """Why the service refused it, without the name of the error that carried it here."""
+    """Why the service refused it, without the name of the error."""
     return why.removeprefix(f"{Unwritable.__name__}: ")

@@ -1,6 +1,6 @@
-"""Requests to a service over kept connections, repeated while that is safe.
+"""Sends requests to a service over kept connections, and repeats them if that is safe.
 
-Safe are reads, and writes that the service recognises when they come again (a submit by its ids, a
+It is safe for reads, and for writes whose repeat the service recognises (a submit by its ids, a
 claim by its token, a report by its run). Others are repeated only when the connection could not be
 made at all, so that an act is never done twice. Repeats back off with jitter for `PATIENCE_S`; then
 the caller gets `StoreUnavailable`, as from a store that is away.
@@ -36,15 +36,15 @@ _MOST_CONNECTIONS = 32
 
 
 class ServiceClock:
-    """The service's clock as last told, and the time since; never going back."""
+    """The service's clock: the last time it sent, and the time since; it never goes back."""
 
     def __init__(self) -> None:
         self._ahead: int | None = None
         self._last = 0
 
     def told(self, text: str | None) -> None:
-        """Take the time of a reply. A reply that travelled long tells an earlier time, so the
-        latest told wins; the true clock is never overtaken."""
+        """Take the time of a reply. A reply that was slow carries an earlier time, so the latest
+        time wins; the true clock is never overtaken."""
         if text is not None and text.isascii() and text.isdigit():
             ahead = int(text) - time.monotonic_ns() // 1_000_000
             if self._ahead is None or ahead > self._ahead:
@@ -78,7 +78,7 @@ class Transport:
         )
 
     async def close(self) -> None:
-        """Let go of every connection. Idempotent."""
+        """Close every connection. Idempotent."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -174,7 +174,7 @@ class Transport:
 
 def _who_acts(headers: dict[str, str] | None) -> dict[str, str] | None:
     """The headers, with the name of who acts by hand in this context. A service that asks for
-    tokens goes by the token."""
+    tokens names the caller by the token instead."""
     actor = ACTOR.get()
     return {**(headers or {}), ACTOR_HEADER: quote(actor)} if actor else headers
 

@@ -1,7 +1,7 @@
 """What travels between `HttpEngine` and a service: one struct per request and per reply. Pure.
 
 Records travel whole, as JSON of the structs in `andon.model`; bytes are base64. Both ends ignore
-fields that they do not know, so that either may be the newer one. Whatever concerns a run carries
+fields that they do not know, so that either may be the newer one. Each request about a run carries
 that run's token, which names the task and the run.
 """
 
@@ -23,7 +23,7 @@ from andon.model.task import Task
 from andon.model.words import Event, State
 
 ROOT = "/api/v1/engine/"
-"""Where a service answers to `HttpEngine`: POST, one path per method."""
+"""The path prefix of the routes for `HttpEngine`: POST, one path per method."""
 
 TIME_HEADER = "andon-time"
 ACTOR_HEADER = "Andon-Actor"
@@ -73,7 +73,7 @@ class Claimed(msgspec.Struct, frozen=True):
 
 
 class Sign(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A sign of life of the run that a token names; answered by a `Verdict`."""
+    """A renewal of the run that a token names; answered by a `Verdict`."""
 
     token: str
     lease_ms: int
@@ -169,7 +169,7 @@ class OfMinutes(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class OfAudit(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How many acts by hand are asked for, and whose; None: everybody's."""
+    """How many acts by hand are asked for, and of which actor; None: of all."""
 
     limit: int
     actor: str | None = None
@@ -184,7 +184,7 @@ class OfDependents(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class OfClaiming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The workers that are meant: a page of those of a queue, or one; or a page of queues."""
+    """Which workers are asked for: a page of those of a queue, or one; or a page of queues."""
 
     queue: str = ""
     worker: str = ""
@@ -197,14 +197,14 @@ class OfClaiming(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class OfRuns(msgspec.Struct, frozen=True):
-    """The runs of one worker that are meant, by their tasks."""
+    """Runs of one worker, by their tasks."""
 
     worker: str
     ids: list[str]
 
 
 class OfGroup(msgspec.Struct, frozen=True):
-    """The group that is meant."""
+    """The id of a group."""
 
     name: str
 
@@ -223,14 +223,14 @@ class OfRun(msgspec.Struct, frozen=True):
 
 
 class Attention(msgspec.Struct, frozen=True, omit_defaults=True):
-    """POST attend: topics to be hinted of, tasks to be watched; answered by a stream of frames."""
+    """POST attend: topics to send hints for, tasks to watch; answered by a stream of frames."""
 
     topics: list[str] = []
     tasks: list[str] = []
 
 
 class Frame(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One line of an attention stream. An empty one says that the stream lives."""
+    """One line of an attention stream. An empty one is a keepalive."""
 
     ready: bool = False  #: every topic is subscribed to, every task was read once
     topics: list[str] = []  #: were hinted
@@ -264,12 +264,12 @@ _RESOLVED = {
     "births": "Definitions are made by the service; send what is to be borne in `follow_ups`.",
     "schedule": "Schedules are made by the service; send what one is to be to `put_schedules`.",
 }
-"""Tasks and schedules as they are to be stored, and where to send instead what they are to be.
-Nobody elsewhere says so: the service resolves and checks what it is sent, as for any submit."""
+"""Commands that would carry whole records to store, and the request to send instead. A client may
+not send such records: the service resolves and checks a submission, as for any submit."""
 
 
 def fields_of(command: Command) -> dict[str, Any]:
-    """What a command says beside its event."""
+    """The fields of a command beside its event."""
     names = command.__struct_fields__
     return {name: getattr(command, name) for name in names if name not in _RESOLVED}
 
@@ -286,7 +286,7 @@ def command_of(event: Event, fields: dict[str, Any]) -> Command:
 
 
 def outcome_of(done: Submitted | Acted, error: AndonError | None) -> Outcome:
-    """An outcome of the engine as it is sent, with its error as the caller may read it."""
+    """The wire form of an outcome of the engine, with its error as the caller may read it."""
     yes = done.created if isinstance(done, Submitted) else done.changed
     return Outcome(done.id, done.state, yes, None if error is None else problem_of(error))
 
@@ -306,14 +306,14 @@ def _error(problem: Problem | None) -> AndonError | None:
 
 
 class Packed(NamedTuple):
-    """One item of a batch as it is sent, and its place there."""
+    """The wire form of one item of a batch, and its place there."""
 
     place: int
     body: bytes
 
 
 def packed(items: Iterable[object]) -> tuple[list[Packed], dict[int, str]]:
-    """The items as they are sent; and why some cannot be, by place (docs/rulings.md, R36)."""
+    """The wire forms of the items; and why some cannot be sent, by place (docs/rulings.md, R36)."""
     good: list[Packed] = []
     bad: dict[int, str] = {}
     for place, item in enumerate(items):
