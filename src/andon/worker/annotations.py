@@ -1,4 +1,4 @@
-"""What a handler's annotations say, and whether JSON can give it."""
+"""Reads the annotations of a handler, and checks that JSON can be decoded to each."""
 
 import inspect
 from collections.abc import Callable
@@ -60,5 +60,5 @@ def _reads_itself(kind: Any) -> bool:
 
 
 def name_of(function: Callable[..., Any] | None) -> str:
-    """How messages name a handler."""
+    """The name of a handler in messages."""
     return getattr(function, "__qualname__", repr(function))

@@ -1,4 +1,5 @@
-"""Loops that must not die: whatever one round raises is logged, and the next comes after a wait."""
+"""Loops that must not end: an error of one round is logged, and the next round follows after a
+wait."""
 
 import asyncio
 import logging
@@ -37,7 +38,7 @@ async def attempt(what: str, once: Callable[[], Awaitable[None]]) -> bool:
     except StoreUnavailable as error:
         logger.warning("%s: the store did not answer, trying again: %s", what, error)
         return False
-    except (StoreError, ConfigurationError) as error:  # rights or a password that were changed, say
+    except (StoreError, ConfigurationError) as error:  # for example a changed password
         logger.error("%s: the store refuses, trying again: %s", what, error)
         return False
     except (Exception, asyncio.CancelledError) as error:
@@ -49,7 +50,7 @@ async def attempt(what: str, once: Callable[[], Awaitable[None]]) -> bool:
 
 
 def is_asked_to_end(error: BaseException) -> bool:
-    """Whether the running task itself was cancelled: a future that it awaited may have been, by
-    whoever shares it, and that is no reason for a loop to end."""
+    """Whether the running asyncio task itself was cancelled. A future that it awaited may have been
+    cancelled by another owner instead, which is no reason for a loop to end."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling() > 0)

@@ -1,8 +1,8 @@
-"""Says which async handler keeps the event loop to itself, and where in its code it is.
+"""Detects async handlers that block the event loop, and logs which one and where in its code.
 
 While such a handler runs, no other async handler goes on, nothing is claimed and nothing is
-reported. Leases are renewed from a thread, so nothing is lost. Another thread asks the loop for a
-sign of life while runs are in hand, and logs the stack of whatever keeps it from answering.
+reported. Leases are renewed from a thread, so nothing is lost. A thread sends the loop a ping while
+runs are in hand. If the loop does not answer, the thread logs the stack of what blocks it.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ LONG_S = 1.0
 """How long the loop may take to answer."""
 
 PAUSE_S = 0.5
-"""How long after an answer it is asked again."""
+"""How long after an answer the next ping is sent."""
 
 _MOST_FRAMES = 20
 
@@ -90,7 +90,7 @@ class BlockedLoopWatch:
     def _who(self) -> str:
         try:
             return self._describe(asyncio.current_task(self._loop)) or "Something"
-        except RuntimeError:  # the loop goes on just now, and what it keeps changes
+        except RuntimeError:  # the loop has just gone on, and its tasks change
             return "Something"
 
 

@@ -1,8 +1,8 @@
-"""How a call becomes a payload and back: JSON, typed by the handler's own signature.
+"""Encodes a call as a payload and decodes it: JSON, typed by the handler's own signature.
 
 A `Call` is built once per task type. The submitter encodes arguments with it, the worker decodes
-them, and both learn at once, by name, which argument does not fit. Nothing is ever pickled: a
-payload is data, and reading it runs no code but the constructors of the annotated types.
+them, and both get an error at once that names the argument that does not fit. Nothing is ever
+pickled: a payload is data, and reading it runs no code but the constructors of the annotated types.
 """
 
 import inspect
@@ -294,7 +294,7 @@ class Call:
         return self._arranged(named) if self._rest or self._positional_only else ((), named)
 
     def check(self, payload: bytes) -> None:
-        """Raise what `decode` would raise; the arguments themselves are not wanted."""
+        """Raise what `decode` would raise, without returning the arguments."""
         if self._positions is not None:
             decoder = self._decoder if payload[:1] == b"{" else self._positions
             with suppress(msgspec.DecodeError, RecursionError):
@@ -303,9 +303,11 @@ class Call:
         self.decode(payload)
 
     def _decode_loose(self, payload: bytes) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What is not an object of exactly the named parameters; rare, so plain and slower."""
+        """Decode a payload that is not an object of exactly the named parameters; this is rare, so
+        it may be slow."""
         if self._positions is not None and payload[:1] == b"[":
-            # What does not fit is decoded once more below, which names the parameter at fault.
+            # A payload that does not fit is decoded once more below, which names the parameter at
+            # fault.
             with suppress(msgspec.DecodeError, RecursionError):
                 values = msgspec.structs.astuple(self._positions.decode(payload))
                 pairs = zip(self._fields, values, strict=True)

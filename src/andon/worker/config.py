@@ -54,7 +54,7 @@ class WorkerConfig:
     idle_children: int | None = None
     """Child processes kept while they have nothing to do; None: as many as may run at once."""
     pass_env: tuple[str, ...] = ()
-    """Environment variables that every command gets besides (`environment.COMMANDS_GET`); a `*` at
+    """Further environment variables for every command, beside `environment.COMMANDS_GET`; a `*` at
     the end stands for any ending. Andon's own reach commands and child processes only if they are
     named in full."""
     trusted_keys: "TrustedKeys | None" = None

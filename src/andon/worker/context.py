@@ -1,9 +1,9 @@
-"""What a handler can know of its run, and say while it runs.
+"""The context of a run: what its handler can read about it, and report while it runs.
 
 `Context` is injected into a parameter annotated with it, and `current()` finds it from anywhere
-below the handler, in threads started by the worker too. `progress` and `heartbeat` only leave a
-mark: the worker sends marks in batches, so calling them often costs nothing. They are safe from
-any thread.
+below the handler, in threads started by the worker too. `progress` and `heartbeat` only set values
+that the worker sends in batches, so calling them often costs nothing. They are safe from any
+thread.
 """
 
 import logging
@@ -56,7 +56,7 @@ class ArtifactWriter(Protocol):
 
 
 class TaskWaits(Protocol):
-    """Notes which runs wait for other tasks from inside."""
+    """Notes which runs wait for other tasks in their handlers."""
 
     def begin(self, context: "Context", task_id: str) -> int:
         """A run waits for this task from now on; the number to `end` it with."""
@@ -187,7 +187,7 @@ class Context:
             raise Stopped(self.stop_reason)
 
     def progress(self, percent: int, message: str = "") -> None:
-        """Say how far the run is, 0 to 100, and what it does; counts as a heartbeat.
+        """Report how far the run is, 0 to 100, and what it does; counts as a heartbeat.
 
         What no store can keep of a message (half surrogates, NUL) is replaced by its escape. Raises
         `ValueError` for anything but an integer from 0 to 100 (docs/rulings.md, R15), and
@@ -213,7 +213,7 @@ class Context:
         self.heartbeat()
 
     def heartbeat(self) -> None:
-        """Say that the handler lives; matters where `max_heartbeat_interval` is set.
+        """Report that the handler is alive; matters where `max_heartbeat_interval` is set.
 
         Example:
             from andon import Context
@@ -249,9 +249,9 @@ class Context:
         """Submit tasks with the end of this run: they exist if and only if it completes.
 
         They are written with its result, so that no crash comes between the two: a run that fails,
-        is retried or has lost its lease bears none, and the run that completes in the end bears
-        those of its own. A rerun bears anew. Returns handles in the order given; whoever has
-        waited for this task's end finds theirs. At most 100 for a run, and 64 KiB.
+        is retried or has lost its lease submits none, and the run that completes in the end submits
+        its own. A rerun submits its own again. Returns handles in the order given; once this task
+        has ended, they exist. At most 100 for a run, and 64 KiB.
 
         A unique key that is held, or an id that is taken, does not undo the run: the task's event
         `deliver` says what was refused. Raises `InvalidSubmission` for too many or too much
@@ -388,7 +388,8 @@ class Context:
         return self._adapter
 
     def unmark(self) -> None:
-        """Let the next progress or heartbeat mark anew; for the worker, before it sends them."""
+        """Make the next progress or heartbeat notify the worker again; the worker calls it before
+        it sends them."""
         self._marked = False
 
 

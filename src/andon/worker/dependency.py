@@ -1,4 +1,4 @@
-"""What a handler is told of a dependency of its task."""
+"""What a handler gets to know about a dependency of its task."""
 
 from typing import Any
 

@@ -1,9 +1,9 @@
-"""Which environment variables reach what a worker starts.
+"""Chooses the environment variables of the commands and child processes that a worker starts.
 
-A command is a program of somebody else's, judged by what its task needs: it gets an allow-list, and
-what its registration or its worker names besides. A child process is the user's own application,
-which reads its settings (DATABASE_URL) where the worker's own handlers read them: it gets
-everything but Andon's own variables, for the way to the store is the worker's alone.
+A command may be any program: it gets an allow-list, and what its registration or its worker names
+besides. A child process is the user's own application, which reads its settings (DATABASE_URL)
+where the worker's own handlers read them: it gets everything but Andon's own variables, because
+only the worker may connect to the store.
 """
 
 import os
@@ -21,12 +21,13 @@ COMMANDS_GET = (
 _OURS = "ANDON_"
 _HARMLESS = frozenset(("ANDON_LOG_FORMAT", "ANDON_DEBUG"))
 _LEFT_BEHIND = {"ANDON_URL": f"{WITHHELD}://worker", "ANDON_TOKEN": WITHHELD}
-"""What stands in a child for what it is not told. Without it, an application that asks the
-environment for its store would take the default, and submit tasks where nobody looks for them."""
+"""The value in a child process of variables that are withheld from it. Without it, an application
+that reads its store's URL from the environment would take the default, and submit tasks to a store
+that no worker reads."""
 
 
 def check_patterns(patterns: Iterable[str], *, where: str) -> None:
-    """Raise `ConfigurationError` for what names no variables."""
+    """Raise `ConfigurationError` for a value that names no variables."""
     if isinstance(patterns, str):
         raise ConfigurationError(
             f"{where}: pass_env is a list of names, not the text {patterns!r}."
@@ -78,7 +79,7 @@ def _is_named(name: str, patterns: Iterable[str]) -> bool:
     for pattern in patterns:
         if name == pattern:
             return True
-        # Who wants the way to the store passed on must say so: AN* or * does not.
+        # The store's URL is passed on only if it is named in full: AN* or * does not name it.
         if pattern[-1] == "*" and name.startswith(pattern[:-1]) and not name.startswith(_OURS):
             return True
     return False

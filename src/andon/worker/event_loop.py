@@ -1,4 +1,4 @@
-"""Which event loop a process runs on: uvloop's where it is installed, else asyncio's.
+"""Chooses the event loop of a process: uvloop's where it is installed, else asyncio's.
 
 For processes that are Andon's own (`andon worker`, `andon serve`), like `tuning`; an application
 that runs a worker in its own process chooses its own loop.

@@ -1,4 +1,4 @@
-"""What a run asks to be kept as an artifact, and its bytes piece by piece."""
+"""The files that runs keep as artifacts, and their bytes piece by piece."""
 
 import asyncio
 import mimetypes
@@ -15,7 +15,7 @@ PIECE = 1024 * 1024
 
 
 class NewArtifact(msgspec.Struct, frozen=True):
-    """What a run asks to be kept."""
+    """A file that a run asks to keep."""
 
     name: str
     content: Content

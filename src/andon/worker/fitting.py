@@ -1,7 +1,7 @@
-"""Whether what one handler returns can be an argument of another, as far as annotations tell.
+"""Checks by annotations whether the result of one handler can be an argument of another.
 
-Both go through JSON, so kinds of JSON values are compared, and what lists and objects hold. Where
-an annotation leaves it open, it may fit: the worker decodes the argument in any case.
+Both go through JSON, so kinds of JSON values are compared, and those in lists and objects. Where an
+annotation leaves it open, the value is taken to fit: the worker decodes the argument in any case.
 """
 
 from typing import Any
@@ -36,18 +36,18 @@ _KINDS: dict[type[types.Type], frozenset[str]] = {
     types.TypedDictType: frozenset({"object"}),
     types.DataclassType: frozenset({"object"}),
 }
-"""The kinds of JSON values that a type is written as. Of other types nothing is said."""
+"""The kinds of JSON values that a type is written as. Types that are not listed are not checked."""
 
 _ALSO: dict[type[types.Type], frozenset[str]] = {
     types.FloatType: frozenset({"int"}),
     types.DecimalType: frozenset({"int", "float"}),
     types.TimeDeltaType: frozenset({"int", "float"}),
 }
-"""The kinds that a type is read from beside those it is written as."""
+"""The further kinds that a type can be read from."""
 
 
 def misfit(given: Any, wanted: Any) -> bool:
-    """Whether a value of the one annotation can surely not always be taken for the other."""
+    """Whether some value of the one annotation certainly does not fit the other."""
     try:
         return not _all_fit(types.type_info(given), types.type_info(wanted))
     except TypeError:

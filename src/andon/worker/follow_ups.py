@@ -1,4 +1,4 @@
-"""What a run may submit with its own end: follow-ups, and a flow that it fans out."""
+"""The interfaces of what a run may submit with its end: follow-ups, and a flow that it fans out."""
 
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -33,14 +33,14 @@ class FollowUp(Protocol[H_co]):
     """
 
     def follow(self, before: str = "", group: str | None = None) -> tuple[Submission, H_co]:
-        """What is submitted with the run, as it is sent, and the handle on it. `before` is the id
-        of a blocked task that is to wait for it; then it is of this group, if of none of its own.
+        """The submission made with the run, and its handle. `before` is the id of a blocked task
+        that is to wait for it; then it joins this group, unless it has one of its own.
         """
         ...
 
 
 class FansOut(Protocol[H_co]):
-    """What a run may fan out (`Context.fan_out`): every `Flow` can be.
+    """A flow that a run may fan out (`Context.fan_out`): every `Flow` is one.
 
     Example:
         from andon import Context

@@ -1,4 +1,4 @@
-"""Runs the handler of one run, and says how the run ended: its result, or what it raised
+"""Runs the handler of one run, and decides how the run ended: by its result, or by what it raised
 (docs/rulings.md, R7, R24).
 
 Before the handler starts: the signature of the task is checked, its timeout and deadline are armed,
@@ -70,8 +70,8 @@ class Middleware(Protocol):
 
 
 class HandlerRunner:
-    """Runs the handlers of one worker. `arm` is called with a run, seconds, and the reason for
-    which its handler is to stop when they have passed."""
+    """Runs the handlers of one worker. `arm` is called with a run, seconds, and the reason with
+    which its handler is asked to stop when they have passed."""
 
     def __init__(
         self,
@@ -95,8 +95,8 @@ class HandlerRunner:
         self._clock = clock
 
     async def run(self, run: RunInHand) -> Command | None:
-        """Run the handler, and say how its run ended; None: nothing is to be reported. Raises what
-        the handler raises."""
+        """Run the handler. Returns the command that ends its run; None: nothing is to be reported.
+        Raises what the handler raises."""
         kind, context, task = run.kind, run.context, run.task
         if kind is None:
             return UnknownTask()
@@ -134,7 +134,7 @@ class HandlerRunner:
         return await call()
 
     def raised(self, run: RunInHand, error: BaseException) -> Command | None:
-        """How a run ended whose handler raised `error`."""
+        """The command that ends a run whose handler raised `error`."""
         kind, reason = run.kind, run.context.stop_reason
         assert kind is not None
         own: Command | None
@@ -151,8 +151,8 @@ class HandlerRunner:
         return outcomes.told(kind, run.task, reason, run.on_shutdown, own, cancelled=cancelled)
 
     def _since_claim(self, run: RunInHand) -> float:
-        """Seconds. By the store's clock, which may have been set, or be another server's since: so
-        never more than have passed here since the claim was asked for."""
+        """Seconds by the store's clock. That may have been set, or be another server's since, so it
+        is never more than has passed here since the claim was sent."""
         now = self._engine.now()
         told = (now - (run.task.status.runs[-1].claimed_at or now)) / 1000
         return min(max(told, 0.0), self._clock() - run.asked_at)

@@ -1,13 +1,13 @@
 """Keeps the leases of the runs in hand, from a thread of its own.
 
-A handler that blocks the loop blocks no renewal: the keeper speaks to the engine by
-`renew_blocking`. All runs whose renewal is near go in one call, with the newest progress and
-heartbeats. Every run is renewed each third of its lease, so two renewals may fail before it is in
-danger.
+A handler that blocks the loop blocks no renewal: the keeper calls `renew_blocking` of the engine.
+All runs whose renewal is near go in one call, with the newest progress and heartbeats. Every run is
+renewed each third of its lease, so two renewals may fail before it is in danger.
 
-The keeper is also who gives up (docs/rulings.md, R19): one lease after the last good renewal was
-*sent*, by this process's monotonic clock, a run may belong to somebody else, and its handler is
-told. The loop asks `expired` as well, because a store that hangs holds the keeper's thread.
+The keeper also gives runs up (docs/rulings.md, R19): one lease after the last good renewal was
+*sent*, by this process's monotonic clock, the task may have been claimed by another worker, and the
+handler is told to stop. The loop calls `expired` as well, because a store that hangs blocks the
+keeper's thread.
 
 A renewal that cannot be made fails alone: it is made once more without what its handler said, and
 if that does not help either it is tried again later and later, while the others go on.
@@ -40,7 +40,7 @@ _SHARE = 3
 """Renewals per lease."""
 
 _OF_THE_STORE = (StoreError, AccessError, ConfigurationError, OSError)
-"""Errors that every renewal would meet; of any other, one of them is the reason."""
+"""Errors that every renewal would meet; any other error is caused by one of the renewals."""
 
 
 class Lease(msgspec.Struct, eq=False):
@@ -70,7 +70,7 @@ class Renews(Protocol):
     """The part of the engine that the keeper speaks to."""
 
     def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
-        """Say that runs live."""
+        """Renew the leases of runs."""
         ...
 
 
@@ -127,7 +127,7 @@ class LeaseKeeper:
         """Send this run's progress and heartbeat soon. From any thread."""
         first = not self._marked
         self._marked[context.task.status.run] = None
-        if first:  # else the keeper knows of marks that wait
+        if first:  # else the keeper was notified already
             self._wake.set()
 
     def ask(self) -> None:
@@ -155,7 +155,7 @@ class LeaseKeeper:
     def _tell(self, lease: Lease, verdict: Verdict) -> None:
         try:
             self._told(lease, verdict)
-        except Exception:  # the others' verdicts are to be told all the same
+        except Exception:  # the others' verdicts are delivered all the same
             logger.exception("Task %s was not told: %s.", lease.context.task_id, verdict)
 
     # --- the thread ---
@@ -169,7 +169,7 @@ class LeaseKeeper:
             wait = self.turn()
 
     def turn(self) -> float:
-        """`run_once`, whatever it meets: the runs in hand depend on there being a next time."""
+        """Call `run_once` and survive any error: the runs in hand depend on the next renewal."""
         try:
             return self.run_once()
         except Exception:
@@ -198,7 +198,7 @@ class LeaseKeeper:
         if self._ask_all:
             self._ask_all = False
             return held
-        # Whoever is due within half an interval goes along: fewer, larger calls.
+        # Leases that are due within half an interval are renewed, too: fewer, larger calls.
         soon = now + self._shortest / _SHARE / 2
         leases = [lease for lease in held if lease.due <= soon]
         if all(lease.due > now for lease in leases):
@@ -249,8 +249,8 @@ class LeaseKeeper:
     def _asked(
         self, leases: Sequence[Lease], beats: Mapping[str, float | None], *, bare: bool
     ) -> dict[Lease, Verdict]:
-        """What the engine says of each; INVALID of one whose renewal cannot be made, or is refused
-        by an engine that raises. `bare`: without what their handlers say."""
+        """The verdict of the engine for each; INVALID for one whose renewal cannot be made, or for
+        which the engine raises. `bare`: without progress and heartbeats of the handlers."""
         verdicts: dict[Lease, Verdict] = {}
         made: list[Renewal] = []
         of: list[Lease] = []
@@ -278,7 +278,8 @@ class LeaseKeeper:
             raise Unwritable(f"{type(error).__name__}: {error}") from error
 
     def _judge(self, leases: Sequence[Lease], verdicts: Mapping[Lease, Verdict]) -> None:
-        """What could not be renewed: what its handler said is at fault, or it comes again later."""
+        """A run whose lease could not be renewed: renew it without its handler's progress, or
+        later."""
         for lease in leases:
             context = lease.context
             if verdicts[lease] is not Verdict.INVALID:
@@ -296,13 +297,13 @@ class LeaseKeeper:
             lease.wait_until = self._clock() + lease.backoff.failed()
 
     def _beat(self, lease: Lease) -> float | None:
-        # Lower the flag before reading: a mark made in between raises it again and goes next.
+        # Clear the flag before reading: a mark made in between sets it again and is sent next.
         lease.context.unmark()
         return lease.context.beat_at
 
 
 def _nobody(lease: Lease, verdict: Verdict) -> None:
-    """Told while the keeper has not been started."""
+    """The callback while the keeper has not been started."""
 
 
 def _name(lease: Lease) -> str:

@@ -1,6 +1,6 @@
-"""Numbers that JSON has not: NaN and the infinities, which encoders write as null.
+"""Refuses numbers that JSON does not have: NaN and the infinities, which encoders write as null.
 
-A null that was a number is a wrong result which nobody hears of, so who encodes looks for one.
+A number that silently becomes null is a wrong result, so every encoder here looks for one.
 """
 
 import math
@@ -16,12 +16,12 @@ _NO_NUMBER = re.compile(rb"\xcb[\x7f\xff][\xf0-\xff]")
 
 
 class NoNumber(ValueError):
-    """A value holds a number that JSON has not; the message says which, and where."""
+    """A value holds a number that JSON does not have; the message says which, and where."""
 
 
 class NoNumberFinder:
-    """Looks at values beside their JSON. Costs nothing where that has no null, and about as much
-    as encoding does where it has one."""
+    """Compares values with their JSON. Costs nothing if the JSON has no null, and about as much as
+    encoding if it has one."""
 
     def __init__(self, hook: Callable[[Any], Any]) -> None:
         self._hook = hook

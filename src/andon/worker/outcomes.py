@@ -1,4 +1,5 @@
-"""How a run ended, said as the command that resolves it (docs/rulings.md, R7, R11, R23, R24).
+"""Makes the command that resolves a run from how its handler ended (docs/rulings.md, R7, R11, R23,
+R24).
 
 Used by the worker for handlers in its own process and by child processes for theirs, because the
 types of exceptions are known only where the handler ran.
@@ -87,7 +88,7 @@ def unsigned(refusal: "Refusal") -> Command:
 
 
 def raised(kind: TaskType, task: Task, error: BaseException) -> Command:
-    """The handler raised `error`, and nobody had told it to stop."""
+    """The handler raised `error` without having been told to stop."""
     try:
         return _raised(kind, task, error)
     # docs/rulings.md, R24: an exception's own code may raise anything
@@ -96,7 +97,7 @@ def raised(kind: TaskType, task: Task, error: BaseException) -> Command:
 
 
 def undecided(task: Task, broken: BaseException) -> Command:
-    """How the run ended could not be found out, for `broken` was raised meanwhile."""
+    """It could not be decided how the run ended, because `broken` was raised meanwhile."""
     logger.error(
         "How the run of task %s ended cannot be told; it fails as internal-error.",
         task.id,
@@ -109,7 +110,8 @@ def undecided(task: Task, broken: BaseException) -> Command:
 
 
 def unwritten(command: Command, error: BaseException, *, of_value: bool) -> Command:
-    """What to report instead of a command that cannot be written. `of_value`: for what it says."""
+    """The report in place of a command that cannot be written. `of_value`: because of a value in
+    it."""
     if of_value and isinstance(command, Complete):
         return invalid_result(f"The result cannot be kept: {_text(error)}")
     return internal(

@@ -1,4 +1,4 @@
-"""Tells the fleet that this worker lives, what it has in hand, and when it leaves."""
+"""Publishes to the store that this worker is alive, its runs in hand, and that it leaves."""
 
 import asyncio
 import contextlib
@@ -17,11 +17,12 @@ logger = logging.getLogger("andon.worker")
 
 EVERY_S = 10.0
 LEAVE_WITHIN_S = 5.0
-"""A store that is away must not keep a worker from leaving: it misses the worker by itself."""
+"""How long leaving waits for the store: a store that is away drops the worker from the list by
+itself."""
 
 
 def new_worker_id() -> str:
-    """An id that says where the worker is and is used by no other: host, pid and chance."""
+    """An id that says where the worker is and that no other has: host, pid and random text."""
     host = "".join(c if c.isascii() and c.isalnum() else "-" for c in socket.gethostname())
     return f"{host[:40]}:{os.getpid()}:{secrets.token_hex(3)}"
 
@@ -43,10 +44,10 @@ class Presence:
         self._rng = rng
         self._changed = asyncio.Event()
         self._saying: asyncio.Future[None] | None = None
-        self._refused = False  # so far as was said in the log
+        self._refused = False  # as it was last logged
 
     def changed(self) -> None:
-        """Say so soon."""
+        """Publish soon."""
         self._changed.set()
 
     async def run_once(self) -> None:
@@ -66,10 +67,10 @@ class Presence:
                 await self._changed.wait()
 
     async def leave(self) -> None:
-        """Say that the worker has left; a store that does not answer notices by itself."""
+        """Publish that the worker has left; a store that does not answer notices by itself."""
         try:
             async with asyncio.timeout(LEAVE_WITHIN_S):
-                # A description that is under way must not reach the store after the farewell.
+                # A description that is under way must not reach the store after this.
                 await asyncio.gather(*filter(None, [self._saying]), return_exceptions=True)
                 await self._engine.remove_worker(self._describe().id)
         except Exception as error:

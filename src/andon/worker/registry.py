@@ -1,6 +1,6 @@
-"""Which handler runs a task: by name and version, else by the longest prefix of the name.
+"""Finds the handler of a task: by name and version, else by the longest prefix of the name.
 
-Several versions of one name stand side by side, so that tasks submitted before a deploy are still
+Several versions of one name can be registered, so that tasks submitted before a deploy are still
 run by the code they were meant for.
 """
 
@@ -40,7 +40,7 @@ class TaskType:
     """Variables of the worker's environment that it gets besides, for commands only."""
     queue: str = "default"
     is_elsewhere: bool = False
-    """Only its name is known here: its queue is the one that workers have published of it."""
+    """Only its name is known here: its queue is the one that workers have published for it."""
     options: PolicyOptions = field(default_factory=PolicyOptions)
     """The type's layer (docs/rulings.md, R5)."""
     retry_on_types: tuple[type[BaseException], ...] = ()  #: when not empty, only these
@@ -84,7 +84,7 @@ class TaskType:
 
 
 def _same(one: TaskType, other: TaskType) -> bool:
-    # The codec is made anew by each decoration and says nothing that the handler does not.
+    # Each decoration makes another codec, and the handler determines it.
     return all(
         getattr(one, f.name) == getattr(other, f.name)
         for f in dataclasses.fields(TaskType)

@@ -1,7 +1,7 @@
-"""Tells the engine how runs ended, until it takes it.
+"""Reports to the engine how runs ended, and repeats each report until it is taken.
 
-A report that the engine cannot take now is made again. One that cannot be written at all, whatever
-is in it, is replaced by one that says so in words that can be: the run fails, and does not run for
+A report that the engine cannot take now is made again. A report that can never be written because
+of its content is replaced by one with an error that can: the run fails, and is not repeated for
 ever. If even that fails, the run is left to its lease.
 """
 
@@ -36,20 +36,21 @@ from andon.worker.logs import activity
 logger = logging.getLogger("andon.worker")
 
 _MOST_REPORTS = 5
-"""Tries of a report that fails in an unforeseen way, and of one that says so plainly."""
+"""How often a report that fails with an unforeseen error is tried, and then the plain one that
+replaces it."""
 
 _UNWRITABLE = (NotWritable, InvalidSubmission)
-"""What is said would be refused again."""
+"""Errors of the report's content: it would be refused again."""
 
 _OF_VALUE = (*_UNWRITABLE, *AT_FAULT)
-"""A value in what is said is the reason, or may be."""
+"""Errors that a value in the report causes, or may cause."""
 
 _REFUSED = (AccessError, ConfigurationError, StoreIncompatible)
-"""Errors of the place that a report goes to, not of what it says."""
+"""Errors of the receiver of a report, not of its content."""
 
 
 class RunReporter:
-    """Reports runs; `done` is told of each that was taken, or will not be."""
+    """Reports runs; `done` is called with each whose report was taken, or is given up."""
 
     def __init__(
         self,
@@ -140,7 +141,7 @@ class _Attempts:
         self._run = run
         self._backoff = backoff
         self._failures = 0
-        self._is_plain = False  # it says nothing any more that a handler has made
+        self._is_plain = False  # nothing in it comes from the handler any more
 
     async def after(self, command: Command, error: BaseException) -> Command | None:
         """The next command, when it is time for it; None: no more."""
@@ -177,7 +178,7 @@ class _Attempts:
         return self._failures >= (2 if isinstance(error, AT_FAULT) else _MOST_REPORTS)
 
     def _clear_marks(self) -> None:
-        # The message may be what cannot be written.
+        # The message may be what the store cannot write.
         task = self._run.task
         if task.cell is not None:
             cell = task.cell

@@ -2,13 +2,14 @@
 
 One asyncio task per run, which for an async handler is the handler's own, and ends with it. A run
 is *running* until then, and *reporting* until the engine has taken its report; only running takes a
-slot, so that a commit and the next claim travel together.
+slot, so that a commit and the next claim can be on their way together.
 
-Whoever ends a run first decides it: the handler, or the grace after it was told to stop. What
-comes later changes nothing, here as in the record (the fence).
+The first end of a run decides it: that of the handler, or of the grace after it was told to stop. A
+later one changes nothing, here as in the record (the fence).
 
-Whatever goes wrong around a run ends in a report of that run, or, if even that cannot be made, in
-its lease being let go: no slot is lost, no lease renewed for ever, and no other run pays.
+An error anywhere around a run ends in a report of that run, or, if even that cannot be made, its
+lease is no longer renewed: no slot is lost, no lease renewed for ever, and no other run is
+affected.
 """
 
 import asyncio
@@ -168,8 +169,8 @@ class Runs:
         return run
 
     def _cannot_hold(self, task: Task, error: Exception) -> None:
-        """The record is such that nothing can be done with it here; those claimed with it are not
-        to pay."""
+        """A run could not be started because of its record; the others of its claim are not
+        affected."""
         self._keeper.drop(task.status.run)
         if self.in_hand.pop(task.status.run, None) is not None and not self.in_hand:
             self._emptied()
@@ -216,32 +217,32 @@ class Runs:
             self._loop.call_soon_threadsafe(self.tell, run, reason)
 
     def tell(self, run: RunInHand, reason: StopReason) -> None:
-        """Tell a handler to stop, and see to it that the run ends after its grace."""
+        """Tell a handler to stop, and end the run after its grace in any case."""
         if run.ended:
             if reason == "lease-lost":
                 run.lost = True
             return
         context = run.context
-        if reason == "lease-lost" or not run.told:
+        if reason == "lease-lost" or not run.asked_to_stop:
             context.stop_reason = reason
-        if run.told:
+        if run.asked_to_stop:
             return
-        run.told = True
+        run.asked_to_stop = True
         executor = run.executor
         if executor is None:
             if run.begun and run.handle is not None:
-                run.handle.cancel()  # it waits for its dependencies
+                run.handle.cancel()  # it still waits for the results of its dependencies
             return
         try:
             executor.stop(run)
-        except Exception:  # it has its grace all the same, and is abandoned then
+        except Exception:  # it keeps its grace all the same, and is then abandoned
             logger.exception("Task %s run %d was not told to stop.", context.task_id, context.run)
         self._give(run, executor, reason)
 
     def hurry(self, run: RunInHand) -> None:
         """Tell a handler to stop for a shutdown; one that was told already, whatever for, gets no
         more time than that from now on."""
-        if run.told and run.executor is not None and not run.ended:
+        if run.asked_to_stop and run.executor is not None and not run.ended:
             self._give(run, run.executor, "shutdown")
         else:
             self.tell(run, "shutdown")
@@ -289,8 +290,8 @@ class Runs:
     # --- ending ---
 
     def _finish(self, run: RunInHand, command: Command | None) -> None:
-        """The handler has ended, or is waited for no more: its slot is free, and how it ended is
-        reported, if it is to be."""
+        """The handler has ended, or is abandoned: free its slot, and report how it ended if there
+        is something to report."""
         try:
             self._end(run)
         except Exception:
@@ -329,11 +330,11 @@ class Runs:
 
 
 def _nothing() -> None:
-    """Called while nobody waits for room."""
+    """The default callback: no loop waits for room."""
 
 
 def _unwatched(busy: bool) -> None:
-    """Called while nobody watches the loop."""
+    """The default callback: no thread watches the loop."""
 
 
 def timed(seconds: float) -> float:

@@ -1,4 +1,4 @@
-"""Leaving in three steps (docs/rulings.md, R11), and the signals that ask for them.
+"""Shutdown of a worker in three steps (docs/rulings.md, R11), and the signals that ask for them.
 
 1. SIGTERM or SIGINT: claim no more; every run goes on for its `shutdown_grace`, then ends as its
    `on_shutdown` says. A run with `continue` has no limit.
@@ -54,7 +54,7 @@ class Shutdown:
 
 
 class Stoppable(Protocol):
-    """What signals act on."""
+    """The actions behind the signals."""
 
     def begin_stop(self) -> None:
         """First step; again: the second."""

@@ -1,9 +1,9 @@
-"""Detects that runs which wait for other tasks from inside take every slot of a worker.
+"""Detects that all slots of a worker are taken by handlers that wait for other tasks.
 
 A handler that awaits the result of a task keeps its slot meanwhile. When all slots of a worker are
 taken so, none of the tasks waited for can run on this worker: if no other one runs them, all wait
-for ever. This worker cannot know whether another one will, so it says so in the log, once for each
-time it comes to that, and does nothing else about it.
+for ever. This worker cannot know whether another one will, so it only logs a warning, once each
+time it happens.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ logger = logging.getLogger("andon.worker")
 X = TypeVar("X")
 
 AFTER_S = 5.0
-"""How long all slots are taken by such runs before the log says so: most waits are short."""
+"""How long all slots are taken by such runs before it is logged: most waits are short."""
 
 _MOST_NAMED = 5
 
@@ -94,7 +94,7 @@ class SlotDeadlockDetector:
 
 
 def awaited_in_run(task_id: str, wait: Awaitable[X]) -> Awaitable[X]:
-    """The wait for a task; within a run, one that tells its worker of it."""
+    """The wait for a task; inside a run, the worker is informed of it."""
     context = running.get(None)
     waits = None if context is None else context.task_waits
     if context is None or waits is None:

@@ -1,7 +1,7 @@
-"""How a process that does nothing but run or serve tasks is set up.
+"""Interpreter settings for a process that does nothing but run or serve tasks.
 
-For processes that are Andon's own (`andon worker`, `dev`, `serve`); a library has no business
-changing either setting in somebody else's.
+For processes that are Andon's own (`andon worker`, `dev`, `serve`); a library must not change
+either setting in a process of the user's.
 """
 
 import gc
@@ -12,9 +12,9 @@ SWITCH_INTERVAL_S = 0.001
 the loop so often that a drain takes a third longer."""
 
 COLLECT_AFTER = 10_000
-"""Objects made before the youngest are looked at. A run makes some thirty that the collector
-tracks and none that need it; with the usual 700 it looked at them 40 times per thousand runs, a
-twelfth of the CPU of a drain."""
+"""How many objects are made before the garbage collector looks at the youngest. A run makes some
+thirty that it tracks and none that need it; with the usual 700 it looked at them 40 times per
+thousand runs, a twelfth of the CPU of a drain."""
 
 
 def tune_process() -> None:

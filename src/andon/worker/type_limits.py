@@ -2,12 +2,12 @@
 (docs/rulings.md, R14).
 
 The limit of a type counts all versions of its name; a pattern's limit counts all the names it
-serves. What is asked of the store is room per task *name*: for a pattern these are the names it
-has served before, so a first task of a new name may come without room and is handed back.
+serves. A claim states room per task *name*: for a pattern these are the names it has served before,
+so a first task of a new name may come without room and is handed back.
 
-Types whose handlers run in child processes have the children in common besides: one more limit,
-for all of them together. Each of their names is asked for with what is left of it, so that none
-waits behind another; a surplus is handed back.
+Types whose handlers run in child processes also share the children: one more limit, for all of them
+together. Each of their names is claimed with all that is left of it, so that none waits behind
+another; a surplus is handed back.
 """
 
 from collections.abc import Iterable
@@ -91,7 +91,7 @@ class TypeLimits:
         group = self._groups.get(kind.name)
         if group is None:
             return False
-        if not group.running:  # begun before the type had a limit
+        if not group.running:  # it began before the type had a limit
             return False
         was_full = group.most is not None and group.running == group.most
         group.running -= 1

@@ -1,6 +1,6 @@
 """Publishes the task types of a worker, and has it claim what it has code for.
 
-Types may be registered while the worker runs, by whoever imports them, in whatever thread.
+Types may be registered while the worker runs, by any import, in any thread.
 """
 
 import asyncio
@@ -44,7 +44,8 @@ class TypePublisher:
         return Code.of((kind.name, kind.version) for kind in types)
 
     def watch(self) -> Callable[[], None]:
-        """Learn of types that are registered from now on; what is returned ends that."""
+        """Subscribe to types that are registered from now on; calling what is returned ends
+        that."""
         return self._registry.watch(self._note)
 
     async def publish(self) -> None:
@@ -58,7 +59,8 @@ class TypePublisher:
         self._published = code
 
     async def keep_code(self) -> None:
-        """Let the store show what the worker has code for. Costs nothing, but once a day."""
+        """Have the store keep the list of types that the worker has code for. Costs nothing, except
+        once a day."""
         await self._keep(self.code)
 
     async def follow(self, take_in: Callable[[], None]) -> None:
@@ -68,7 +70,7 @@ class TypePublisher:
             await self._changed.wait()
             self._changed.clear()
             take_in()
-        take_in()  # what was registered before this began to wait
+        take_in()  # for types registered before this began to wait
         await self.publish()
 
     def _note(self) -> None:

@@ -1,7 +1,7 @@
-"""Waiting for a store that is away when a worker starts.
+"""Waits for a store that is away when a worker starts.
 
 A deploy starts workers and store side by side: a worker that gave up would be restarted until the
-store is there. So it waits, says so in the log, and goes on by itself.
+store is there. So it waits, logs that, and goes on by itself.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _SAY_AGAIN_S = 60.0
 
 
 class _Waiting:
-    """The wait, as signals see it: whichever comes ends it."""
+    """What signals act on during the wait: any of them ends it."""
 
     def __init__(self, opening: "asyncio.Future[None]") -> None:
         self._opening = opening
@@ -39,7 +39,7 @@ class _Waiting:
 async def until_open(
     open_store: Callable[[], Awaitable[object]], where: str, *, signals: bool
 ) -> bool:
-    """Open, again and again while the store is away; False if a signal said to stop meanwhile.
+    """Open, again and again while the store is away; False if a signal asked to stop meanwhile.
 
     `where` names the store in the log. With `signals` SIGTERM and SIGINT end the wait. Any error
     but `StoreUnavailable` is raised: waiting mends neither a wrong URL nor a refused password.

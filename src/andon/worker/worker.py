@@ -85,7 +85,7 @@ class Worker:
         inside of from before its first claim until after its last run. `prepare` is awaited before
         the first claim, again and again while the store is away. `rng` decides jitter and the order
         of queues only. `clock` gives monotonic seconds; leases are given up by it. `poll_s`: how
-        often to look though nobody hinted, as the engine's."""
+        often to look without a hint, as in the engine."""
         self._clock = clock
         self._poll_s = poll_s
         self._busy = asyncio.Event()  #: while runs are in hand
@@ -132,7 +132,7 @@ class Worker:
         return self._runs.running
 
     async def start(self) -> None:
-        """Begin to claim. Returns at once; a store that is away is waited for in the background.
+        """Begin to claim. Returns at once, and waits in the background for a store that is away.
 
         Raises `ConfigurationError` when a handler cannot be run as it wishes, and what the lifespan
         raises; nothing was claimed then. Raises `RuntimeError` for a worker that has been started
@@ -381,7 +381,7 @@ class Worker:
         self._keeper.ask()
 
     def _take_in_processes(self) -> None:
-        """Be able to run handlers in processes of their own, if a type asks for that by now."""
+        """Make the executor of child processes, if a type asks for it by now."""
         if "process" not in self._executors:
             try:
                 made = make_process_executor(self.config, self._registry, self._guard)
@@ -408,7 +408,7 @@ class Worker:
         self._keeper.expired()
 
     async def _count_workers(self) -> None:
-        """Who shares the partitions with this one (see `claiming.rotation`)."""
+        """How many workers share the partitions with this one (see `claiming.rotation`)."""
         workers = await self._engine.workers()
         others = [worker for worker in workers if worker.id != self.id]
         room = [w for w in others if w.state == "running" and w.active < w.concurrency]
@@ -432,7 +432,7 @@ class Worker:
         self._keeper.stop()
         if self._watch is not None:
             self._watch.stop()
-        # Whatever one of them meets, the others are closed too, and the worker has stopped.
+        # An error of one keeps none of the others from being closed, and the worker stops.
         for name, executor in self._executors.items():
             await attempt(f"Closing the executor {name!r}", executor.close)
         self._guard.close()
@@ -443,4 +443,4 @@ class Worker:
 
 
 def _nothing() -> None:
-    """Called where there is nothing to undo."""
+    """The default where there is nothing to undo."""

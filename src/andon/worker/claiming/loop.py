@@ -53,15 +53,16 @@ from andon.worker.type_limits import TypeLimits
 logger = logging.getLogger("andon.worker")
 
 _LEAST_BATCH = 16
-"""What a claim asks for at least, if there is room for it."""
+"""How many tasks a claim asks for at least, if there is room for them."""
 
 _PARK_AFTER_S = 0.002
-"""How long a worker runs nothing before it parks its claim: not between tasks that come at once."""
+"""How long a worker must be without runs before it parks its claim, so that it does not between
+tasks in quick succession."""
 
 _LEAST_LEASE_S = 20.0
 """A worker with shorter leases parks no claim. The lease of a run counts from when its claim was
-sent, so that the worker never takes it for longer than it is, and a claim stays parked for up to a
-slow poll. A third of the lease must be left then, or it would be renewed before it begins."""
+sent, so that the worker never assumes a longer lease than it has, and a claim stays parked for up
+to a slow poll. A third of the lease must be left then, or it would be renewed before it begins."""
 
 
 class ClaimLoop:
@@ -93,7 +94,7 @@ class ClaimLoop:
         self._clock = clock
         self._settings = ClaimSettings(
             concurrency=concurrency,
-            # So much at once that this process and the store both have something to do.
+            # So many that this process and the store both have work.
             batch=max(concurrency // engine.in_flight, _LEAST_BATCH),
             prefetches=engine.claims_ahead,
             poll_s=poll_s,
@@ -134,7 +135,7 @@ class ClaimLoop:
         self._rouse()
 
     def set_code(self, code: Code) -> None:
-        """Claim what the worker has code for by now, and ask for it at once."""
+        """Claim all task types that the worker has code for by now, beginning at once."""
         self._requests.code = code
         self._note(empty_wakes=0)
         self._rouse()
@@ -392,7 +393,7 @@ class ClaimLoop:
         try:
             assert parked is not None
             self._take(tasks, parked)
-        except Exception as error:  # its caller reads for the whole process
+        except Exception as error:  # the caller reads for the whole process
             _log(error)
 
     def _take(self, tasks: Sequence[Task], claim: SentClaim) -> None:

@@ -29,7 +29,7 @@ import msgspec
 from andon.lifecycle.constants import SLOW_POLL_S
 
 SHORTEST_POLL_S = 0.05
-"""How often a rate-limited queue is asked at most."""
+"""Seconds between claims from a rate-limited queue, at least."""
 
 QUICK_S = 0.03
 """The tasks of a claim ended quickly if all of them ended so soon after its answer."""

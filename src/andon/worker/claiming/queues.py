@@ -1,4 +1,4 @@
-"""In which order a worker asks its queues."""
+"""The order in which a worker claims from its queues."""
 
 import random
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ class QueueOrder:
         """Seconds between claims of the fastest rate-limited queue; None if none is limited."""
 
     def take_in(self, own: Iterable[str]) -> None:
-        """Go by these queues of the worker's own, from the next refresh on."""
+        """Set the worker's own queues, from the next refresh on."""
         self._own = frozenset(own)
 
     def refresh(self, known: Iterable[QueueConfig]) -> bool:

@@ -1,14 +1,15 @@
-"""Which partition a worker asks next, so that none waits and idle workers ask few.
+"""Chooses the partition a worker claims from next, so that no partition waits long and idle workers
+ask few.
 
 - Each worker goes round in an order of its own, drawn by chance. So a fleet is spread from the
-  start, and spreads anew within a round when work comes elsewhere; were all to go the same way,
-  they would stay the crowd they once were.
-- A worker stays where it is given all it asks for, because the next claim there will be too; but
-  no longer than a moment, so that a partition with a long line keeps nobody for itself: the fewer
+  start, and spreads again within a round when work appears elsewhere. If all workers went the same
+  way, workers that once met would stay together.
+- A worker stays at a partition that fills its claim, because the next claim will be filled, too;
+  but only for a moment, so that a partition with a long queue keeps no worker to itself: the fewer
   workers there are for the partitions, the shorter.
-- Who was told that there may be work, or has just had some, looks everywhere. The slow poll, which
-  only stands behind lost hints, looks at a share: together the idle workers look at every
-  partition some `LOOKERS` times in each round, however many partitions there are.
+- A worker that got a hint, or has just had work, asks every partition. The slow poll, which only
+  makes up for lost hints, asks a share of them: together the idle workers look at every partition
+  some `LOOKERS` times in each round, however many partitions there are.
 """
 
 import math
@@ -20,7 +21,7 @@ SHORTEST_STAY_S, LONGEST_STAY_S = 0.1, 1.0
 each of the others, if those have nothing."""
 
 ROUND_S = 2.0
-"""How long it takes the workers, within those bounds, to have been everywhere together."""
+"""How long all workers together take, within those bounds, to ask every partition."""
 
 LOOKERS = 3
 """How many idle workers look at a partition in one round of slow polls, on the average."""
@@ -45,13 +46,13 @@ class PartitionRotation:
         return self._round[self._at]
 
     def partitions_to_poll(self, *, polls: bool) -> int:
-        """How many partitions to look at before sleeping; `polls` if nobody told of work."""
+        """How many partitions to ask before sleeping; `polls`: no hint came, this is a poll."""
         if not polls:
             return self._partitions
         return min(math.ceil(LOOKERS * self._partitions / self.idle), self._partitions)
 
     def filled(self) -> None:
-        """The partition gave all that was asked for: stay, for a moment."""
+        """The partition filled the claim: stay, for a moment."""
         stay = ROUND_S * self.workers / self._partitions
         if self._clock() - self._since >= min(max(stay, SHORTEST_STAY_S), LONGEST_STAY_S):
             self.move_on()

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class AsyncExecutor:
-    """The run's asyncio task is the handler's: no task, timeout or wrapper of its own."""
+    """Runs the handler in the run's own asyncio task, without another task, timeout or wrapper."""
 
     interrupts = True
     kills = False

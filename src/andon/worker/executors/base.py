@@ -1,4 +1,4 @@
-"""What every executor does, and what it is given: one run in hand."""
+"""The interface of executors, and the run in hand that they carry out."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -36,8 +36,8 @@ class RunInHand(msgspec.Struct, eq=False):
     handle: "asyncio.Task[None] | None" = None
     executor: "Executor | None" = None  #: set when the handler starts
     begun: bool = False
-    told: bool = False  #: the handler was told to stop
-    ended: bool = False  #: decided: by the handler's end, or without it
+    asked_to_stop: bool = False  #: for the reason in `context.stop_reason`
+    ended: bool = False  #: how the run ends is decided, by the handler's end or without it
     lost: bool = False  #: the lease was lost after the handler's end
     killed: bool = False  #: the handler was ended by force
     error: BaseException | None = None  #: what the handler raised here, for the log
@@ -93,5 +93,5 @@ class Executor(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of every resource; handlers that still run are left behind or killed."""
+        """Release every resource; handlers that still run are left behind or killed."""
         ...

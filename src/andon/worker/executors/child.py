@@ -2,7 +2,7 @@
 
 Frames come on stdin and go to stdout, both moved out of the handlers' reach first: what a handler
 prints goes to stderr, which the worker logs. SIGTERM stops the handler in hand, not the child. A
-child whose worker is gone ends at once, because nobody is left to take what it does.
+child whose worker is gone ends at once, because its results would have no receiver.
 """
 
 import asyncio
@@ -149,7 +149,7 @@ class Child:
     def _on_term(self, number: int, frame: FrameType | None) -> None:
         context = self._context
         if context is None:
-            return  # between runs: what it was meant for has ended
+            return  # between runs: the run it was meant for has ended
         context.stop_reason = "cancel"
         if self._interrupt:
             self._interrupt = False  # once: the handler's own clean-up is not interrupted
@@ -186,7 +186,7 @@ class Child:
     def _read(self) -> None:
         try:
             self._read_all()
-        except BaseException:  # nobody would see the worker's end any more
+        except BaseException:  # this thread alone notices the end of the worker
             logging.getLogger("andon.worker").exception("A frame could not be read.")
             os._exit(1)
 
@@ -199,12 +199,12 @@ class Child:
             else:
                 self._inbox.put(frame)
         if self._context is not None:
-            os._exit(1)  # nobody is left to take the result
+            os._exit(1)  # the worker is gone: the result has no receiver
         self._inbox.put(None)
 
 
 def _ended(command: Command, follow_ups: tuple[Submission, ...]) -> bytes:
-    """The frame with which a run ends; what it bears may hold what cannot be sent."""
+    """The frame with which a run ends; its follow-ups may hold values that cannot be sent."""
     try:
         return frames.pack(frames.Ended.of(command, follow_ups))
     except (TypeError, ValueError, OverflowError) as error:

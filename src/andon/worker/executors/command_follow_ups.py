@@ -21,7 +21,7 @@ from andon.model.errors import InvalidSubmission
 VARIABLE = "ANDON_FOLLOW_UPS"
 
 _MOST_BYTES = 4 * MOST_BIRTHS_BYTES
-"""Of the file: what may be borne is less, and says so itself."""
+"""Bytes of the file. The bound on follow-ups is lower, and has an error of its own."""
 
 
 class Line(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
@@ -49,7 +49,7 @@ class Line(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
     options: dict[str, Any] = {}
 
     def submission(self, run: str, place: int) -> Submission:
-        """What is submitted with the end of the run, whose random id is given."""
+        """The submission made with the end of the run, whose random id is given."""
         return Submission(
             id=birth_id(run, place) if self.id is None else self.id,
             name=self.name,

@@ -15,8 +15,8 @@
 | any other | failed |
 
 It runs in a process group of its own, and is stopped by SIGTERM to the group, then SIGKILL. The
-group dies with the worker, even if that is killed by force (`guard`): the process waits for a line
-on its stdin until the guardian knows of it, and is the program only then.
+group is killed when the worker dies, even by force (`guard`): the process waits for a line on its
+stdin until the guardian knows of it, and executes the program only then.
 """
 
 import asyncio
@@ -57,13 +57,13 @@ _TAIL_LINES = 50
 
 
 _GATE = ("/bin/sh", "-c", 'read -r go && exec "$@"', "andon-command")
-"""Becomes the program once a line has come on stdin, or ends with it: `read` takes that line and no
-more. So there is no moment at which a program runs that nobody would kill."""
+"""Executes the program once a line has come on stdin, or exits if stdin ends: `read` takes that
+line and no more. So no program ever runs that the guardian would not kill."""
 
 _GO = b"go\n"
 
 _STARTING = object()
-"""Where a run is whose process may have begun though nobody has its pipes yet."""
+"""The `where` of a run whose process may have begun, though its pipes are not connected yet."""
 
 
 class _Running:
@@ -137,7 +137,7 @@ class CommandExecutor:
         running = run.where = _Running(process)
         self._running.add(running)
         try:
-            if context.stop_reason:  # told while the process was being started
+            if context.stop_reason:  # it was asked to stop while the process started
                 self.stop(run)
             return await self._converse(run, process)
         finally:
@@ -200,7 +200,7 @@ class CommandExecutor:
         if running is None and run.handle is not None:
             run.handle.cancel()  # middleware has not let it start
         if not isinstance(running, _Running) or running.timer is not None:
-            return  # one that is being started is told as soon as it can be
+            return  # one that is being started is stopped as soon as it can be
 
         def killed() -> None:
             run.killed = True
@@ -224,7 +224,8 @@ def _headers(context: Context) -> str:
 
 
 def _check_program(program: str, variables: Mapping[str, str]) -> None:
-    """Raise `OSError` for what cannot be started, before a shell says so in its own way."""
+    """Raise `OSError` for a program that cannot be started, before a shell fails with a message of
+    its own."""
     if shutil.which(program, path=variables.get("PATH")) is None:
         if os.path.dirname(program):  # noqa: PTH120
             os.stat(program)  # noqa: PTH116 - says what is wrong, if it is not there

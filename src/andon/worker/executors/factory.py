@@ -25,7 +25,7 @@ def make_executors(config: WorkerConfig, registry: Registry, guard: Guard) -> di
 def make_process_executor(
     config: WorkerConfig, registry: Registry, guard: Guard
 ) -> dict[str, Executor]:
-    """What runs handlers in processes of their own, where a type asks for that."""
+    """The executor of handlers in child processes, if a type asks for that."""
     if not any(kind.kind == "process" for kind in registry):
         return {}
     executor = ProcessExecutor(

@@ -1,7 +1,7 @@
-"""What a worker and its child processes say to each other: JSON, each with its length before it.
+"""The messages between a worker and its child processes: JSON, each after its length.
 
-JSON rather than pickle: whatever a child sends is data, and a child that was taken over can do no
-more than end its own run.
+JSON rather than pickle: what a child sends is only data, and a compromised child can do no more
+than end its own run.
 """
 
 import struct
@@ -70,7 +70,7 @@ class Begun(msgspec.Struct, frozen=True, tag=True):
 
 
 class Mark(msgspec.Struct, frozen=True, tag=True):
-    """The handler lives; percent is its newest progress, None before the first."""
+    """A heartbeat of the handler; `percent` is its newest progress, None before the first."""
 
     percent: int | None
     message: str
@@ -109,7 +109,7 @@ class Ended(msgspec.Struct, frozen=True, tag=True):
 
     @classmethod
     def of(cls, command: Command, follow_ups: tuple[Submission, ...] = ()) -> "Ended":
-        """The frame that carries a command, and what the run bears."""
+        """The frame that carries a command, and the follow-ups of the run."""
         fields = msgspec.Raw(msgspec.json.encode(command))
         return cls(type(command).__name__, fields, follow_ups)
 

@@ -1,7 +1,7 @@
-"""Lets what the worker started die with the worker, even if that is killed by force.
+"""Kills the processes that the worker started when the worker dies, even by force.
 
 One small process beside the worker (`guardian`) knows the process groups in hand. It is started
-when the first of them is, and again if it ends itself.
+with the first of them, and again if it ends itself.
 """
 
 import contextlib
@@ -17,12 +17,12 @@ logger = logging.getLogger("andon.worker")
 
 _END_S = 2.0
 _AGAIN_S = 1.0
-"""How long one that has ended is missed before the next is started."""
+"""How long after a guardian has ended the next is started."""
 
 
 class Guard:
     """The groups in hand, held from any thread. Nothing here raises: a worker without a guardian
-    says so, and runs on."""
+    logs that, and goes on."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
@@ -36,7 +36,7 @@ class Guard:
         with self._mutex:
             self._held.add(group)
             if self._process is None:
-                self._start()  # tells it of all that are held
+                self._start()  # sends it all held groups
             else:
                 self._tell(f"+{group}\n")
 
@@ -67,7 +67,7 @@ class Guard:
             return
         source, self._pipe = os.pipe()
         try:
-            # Full means that it reads no more: a worker must not wait for that.
+            # A full pipe means that the guardian reads no more: a worker must not wait for that.
             os.set_blocking(self._pipe, False)
             self._process = subprocess.Popen(
                 [sys.executable, "-I", "-S", guardian.__file__, str(os.getpid())],
@@ -100,7 +100,7 @@ class Guard:
         with contextlib.suppress(OSError):
             if os.write(self._pipe, data) == len(data):
                 return
-        # It has ended, or hangs: who watches it starts another, which is told of all.
+        # It has ended, or hangs: the watching thread starts another and sends it all groups.
         self._process.kill()
 
     def _watch(self, process: "subprocess.Popen[bytes]") -> None:

@@ -1,9 +1,9 @@
 """Kills what a worker started, once the worker is gone: killed by force, say, or out of memory.
 
-A process of its own, for only that outlives a SIGKILL of the worker. It is told of process groups
-on stdin, `+PID` and `-PID` in lines, and holds nothing else; `guard` starts it. That the worker is
-gone it sees by the end of stdin, or by its own parent being another: a process that was forked off
-the worker, and not by Andon, keeps that pipe open.
+A separate process, because only that outlives a SIGKILL of the worker. It reads process groups from
+stdin, `+PID` and `-PID` in lines, and holds nothing else; `guard` starts it. It notices that the
+worker is gone by the end of stdin, or by having another parent: a process that was forked off the
+worker, and not by Andon, keeps that pipe open.
 
 It imports next to nothing, for it must be there soon and cost little.
 """

@@ -1,4 +1,4 @@
-"""Ending a process and all it started: SIGTERM to its group, SIGKILL if that is not enough."""
+"""Ends a process and all it started: SIGTERM to its group, SIGKILL if that is not enough."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Reading what a process prints, line by line, whatever it prints."""
+"""Reads the output of a process line by line, whatever bytes it prints."""
 
 import asyncio
 import logging
@@ -13,8 +13,8 @@ MOST_LINE = 8 * 1024
 async def each_line(reader: asyncio.StreamReader, use: Callable[[str], None]) -> None:
     """Call `use` with every line until the end; undecodable bytes are replaced.
 
-    A line that `use` raises for is left out: were nobody to read on, the process would stand still
-    with a full pipe.
+    A line for which `use` raises is left out: if reading stopped, the process would block on a full
+    pipe.
     """
     pending = b""
     failed = 0

@@ -1,4 +1,4 @@
-"""Handlers in child processes: truly killed when they must end, and a crash costs one run.
+"""Runs handlers in child processes: they can be killed, and a crash costs one run.
 
 Children are spawned (never forked), live on after a run, and are used again; as many as run at
 once, of which up to `keep` stay while idle. A child does one run at a time. One that dies in a run
@@ -161,7 +161,7 @@ class _Child:
 
 
 async def _kept(run: RunInHand, asked: frames.Keep) -> frames.Kept:
-    """Keep a file that the child has; what goes wrong is the handler's to know."""
+    """Keep a file that the child has; an error is sent to the handler."""
     try:
         artifact = await run.context.artifact(
             asked.name,
@@ -169,7 +169,7 @@ async def _kept(run: RunInHand, asked: frames.Keep) -> frames.Kept:
             content_type=asked.content_type,
             expires_in=asked.expires_in,
         )
-    except Exception as error:  # of this artifact alone; the child waits for an answer
+    except Exception as error:  # an error of this artifact only; the child waits for an answer
         if isinstance(error, AndonError | OSError):
             return frames.Kept(error=storable(str(error)))
         logger.exception("An artifact of task %s cannot be kept.", run.context.task_id)
@@ -230,7 +230,7 @@ class ProcessExecutor:
         run.where = child
         died = True
         try:
-            if context.stop_reason:  # told while the child was being started
+            if context.stop_reason:  # it was asked to stop while the child started
                 died = False
                 raise Stopped(context.stop_reason)
             work = frames.Work(

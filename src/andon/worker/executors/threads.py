@@ -1,6 +1,6 @@
 """Sync handlers, in threads.
 
-The threads are daemons of our own making: the standard pool joins its threads at exit, and a
+The threads are daemons, and not of the standard pool: that joins its threads at exit, so that a
 handler that never returns would keep the process from ending. A thread cannot be interrupted; a
 handler looks at `ctx.is_cancelled` or calls `ctx.raise_if_cancelled()`.
 """
@@ -69,7 +69,7 @@ class ThreadExecutor:
         raise error
 
     def stop(self, run: RunInHand) -> None:
-        """The flag in the context is all there is."""
+        """A thread cannot be stopped: the handler has to look at the flag in its context."""
 
     async def close(self) -> None:
         with self._lock:
@@ -90,7 +90,8 @@ class ThreadExecutor:
         self._jobs.put(job)
 
     def _start(self, name: str) -> None:
-        """Before its job is there for the others to take: one that has no thread is not done."""
+        """Start a thread, before its job is queued for the others to take: a job for which no
+        thread can be started is not run."""
         try:
             threading.Thread(target=self._work, name=name, daemon=True).start()
         except RuntimeError as error:
@@ -111,7 +112,7 @@ class ThreadExecutor:
             except queue.Empty:
                 with self._lock:
                     if self._idle == 0:
-                        continue  # a job was just promised to this thread
+                        continue  # a job was just reserved for this thread
                     self._idle -= 1
                     self._threads -= 1
                 return

@@ -1,1 +1,1 @@
-"""Logs of runs: lines about runs, the lines that runs write, and which run a record belongs to."""
+"""Logs of runs: records about runs, records made by runs, and which run a record belongs to."""

@@ -1,4 +1,4 @@
-"""What the log says of runs: that one has failed, and at level INFO that each starts and ends.
+"""Logs runs: each that has failed, and at level INFO the start and end of each.
 
 The logger is `andon.runs`, so that any logging handler gets it. A run that will be retried is a
 WARNING, one that is the end of its task an ERROR with the exception. Each record carries `task_id`,
@@ -26,13 +26,13 @@ _ONWARDS = frozenset((State.PENDING, State.RETRY, State.SCHEDULED))
 """States of a task that will run again."""
 
 _QUIET_ENDS = frozenset((State.CANCELLED,))
-"""Ends that somebody asked for."""
+"""Ends that a user asked for."""
 
 ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 
 def started(run: RunInHand) -> None:
-    """The handler starts now."""
+    """Log that the handler starts."""
     if logger.isEnabledFor(logging.INFO):
         context = run.context
         logger.info("Task %s starts: %s, try %d.", context.task_id, context.name, context.attempt,
@@ -40,8 +40,8 @@ def started(run: RunInHand) -> None:
 
 
 def ended(run: RunInHand, command: Command, state: State | None) -> None:
-    """The run's end was taken; `state` is what the task is in now, None if it was discarded. Never
-    raises, whatever a logging handler of the user's does."""
+    """Log that the run's report was taken; `state` is the task's state now, None if it was
+    discarded. Never raises, whatever a logging handler of the user's does."""
     is_complete = isinstance(command, Complete)
     if is_complete and not logger.isEnabledFor(logging.INFO):
         return  # nearly every run, so it comes first
@@ -100,7 +100,8 @@ def _when(task: Task, command: Command) -> str:
 
 
 class FailedElsewhere(Exception):
-    """An error as it was stored: of a handler in another process, or one that cannot be shown."""
+    """A stored error as an exception, for handlers in another process and for exceptions that
+    cannot be shown."""
 
 
 class _Traceback(Exception):

@@ -1,10 +1,10 @@
-"""What runs log, kept with them and followed live.
+"""Captures the log records of runs, keeps them with the run, and sends them to live readers.
 
 A record belongs to a run when it was made inside its handler, whichever logger made it, or comes
 from its child process or command. Lines are gathered and kept once a second, or sooner when there
-is much, so that a handler that logs never waits. What logging does not let through is not kept.
+is much, so that a handler that logs never waits. Records below the logger's level are not kept.
 
-A line is made fit to be kept as it is taken, or refused there. A run whose lines cannot be kept is
+A line is made storable when it is taken, or refused there. A run whose lines cannot be kept is
 tried again for a while, then its lines are dropped. Neither costs another run a line, and nothing
 of it keeps the worker from stopping.
 """
@@ -78,14 +78,14 @@ class LogCapture(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Take a record; called in any thread."""
         task_id = record.__dict__.get("task_id")
-        if task_id is None or record.name == RUNS:  # what the worker says of a run is not its own
+        if task_id is None or record.name == RUNS:  # not the run's own
             return
         try:
             text = storable(self.format(record)[:MAX_LINE])
             at = int(min(max(0.0, record.created), _LATEST_S) * 1000)
             line = LogLine(at, storable(record.levelname).lower(), text)
             key = (str(task_id), int(record.__dict__.get("run", 0)))
-        except Exception:  # a record carries whatever its maker put into it
+        except Exception:  # a record may hold any value
             self.handleError(record)
             return
         with self._mutex:
@@ -129,7 +129,7 @@ class LogCapture(logging.Handler):
         try:
             self._loop.call_soon_threadsafe(act)
         except RuntimeError:
-            return  # the loop is closed: nobody keeps anything any more
+            return  # the loop is closed: nothing can be kept any more
 
     async def _keep(self) -> None:
         failures = 0
