@@ -1,1 +1,1 @@
-"""Where tasks live: the store contract and the stores that keep it."""
+"""The stores: each fulfils the contract and is found by its URL."""

@@ -1,1 +1,1 @@
-"""What stores share beside the contract: none of it knows a store, and no store has its own."""
+"""Code that stores share beside the contract; it depends on no store."""

@@ -16,7 +16,7 @@ decode_status = msgspec.msgpack.Decoder(Status).decode
 decode_event = msgspec.msgpack.Decoder(TaskEvent).decode
 
 Undecodable = (msgspec.DecodeError, UnicodeDecodeError)
-"""What a body raises that is not what this release can read (a ValidationError is one too)."""
+"""Errors of decoding a body that this release cannot read (a ValidationError is one too)."""
 
 Row = Sequence[Any]
 

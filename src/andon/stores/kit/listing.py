@@ -1,4 +1,5 @@
-"""Which lists by name records of an older release stand in, for the migration of a store."""
+"""Finds the lists by name that records of an older release belong to, for the migration of a
+store."""
 
 from collections.abc import Iterable
 
@@ -9,7 +10,7 @@ from andon.stores.kit.codec import Undecodable, decode_definition
 
 def lists_of_rows(rows: Iterable[tuple[int, str, bytes]]) -> list[tuple[str, int]]:
     """(list, row) of each row, state and encoded definition. A record that does not decode is in no
-    list: whoever meets it sets it aside."""
+    list: the first claim or timer that reads it sets it aside."""
     entered: list[tuple[str, int]] = []
     for seq, state, body in rows:
         try:

@@ -1,9 +1,9 @@
-"""A place in an event log, as cursors name it.
+"""A position in an event log, as cursors name it.
 
-A server that crashed, that its replica replaced, or that was restored from a backup may have lost
-the newest events. Whoever had read them is beyond the end of the log then, and once it has grown,
-in the midst of events that he has not seen. So a place is more than a position: it has a check of
-the event there, which is another one then.
+A server that crashed, was replaced by its replica, or was restored from a backup may have lost the
+newest events. The cursor of a reader that had read them then points beyond the end of the log, and
+once the log has grown, behind events that the reader has not seen. So a cursor holds a check of the
+event at its position, too, which differs then.
 """
 
 import zlib

@@ -1,4 +1,5 @@
-"""A loop in a thread of its own, for what must go on while the store's loop is blocked.
+"""An event loop in a thread of its own, for calls that must go on while the store's loop is
+blocked.
 
 A handler that blocks the worker's loop must not cost it its lease: a store whose client needs a
 loop renews here, over connections of its own. The thread is made by the first call, so that

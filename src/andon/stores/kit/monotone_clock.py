@@ -18,11 +18,11 @@ _MS = 1_000_000
 
 
 class MonotoneClock:
-    """Store time: follows the wall clock forwards, and keeps its own pace when that is set back.
-    If it is a little ahead, as of another process, it waits until the wall clock is there: what two
-    processes write is dated alike.
+    """Store time: follows the wall clock forwards, and keeps its own pace when that is set back. If
+    it is a little ahead, because another process was, it stands still until the wall clock has
+    caught up: so two processes date their writes alike.
 
-    Any thread may ask: leases are renewed from a thread of their own.
+    Any thread may read it: leases are renewed from a thread of their own.
 
     `wall` (ms since 1970 UTC, may be set back or forth at any time) and `steady` (ms since some
     moment, stands still while the machine sleeps) are its hands. A `wall` given alone is its own
@@ -46,7 +46,8 @@ class MonotoneClock:
     def now(self) -> int:
         """Milliseconds since 1970 UTC, never less than before."""
         # The wall clock first: a thread that has to wait between the two would else be ahead of it
-        # by its wait from then on. Conditions rather than `max`: every report asks what time it is.
+        # by its wait from then on. Conditions rather than `max`, which is slower: every report
+        # reads the clock.
         with self._lock:
             wall, steady = self._wall_ns() // _MS, self._steady_ns() // _MS
             ahead = self._last - wall

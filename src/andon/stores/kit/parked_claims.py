@@ -1,13 +1,13 @@
 """Parked claims, and the direct hand-off of new tasks to them.
 
-A worker that found nothing may leave its claim with the server. Whoever creates the next task that
-fits makes it active at once, as a run of that worker, in the same step. The server has at most one
-parked claim for a queue, for `PARKED_MS`, and only while the process of the claim listens to its
-hand-off channel, which brings the run.
+A worker that found nothing may leave its claim with the server. The process that creates the next
+task that fits makes it active at once, as a run of that worker, in the same step. The server has at
+most one parked claim for a queue, for `PARKED_MS`, and only while the process of the claim listens
+to its hand-off channel, which brings the run.
 
-A hand-off that is lost on its way is found like a lost reply, by the token of the claim: the next
-claim of that worker repeats it. The repeat also withdraws the parked claim, in one step with its
-own search. A task that is handed to a claim which has been repeated since (its number says so)
+A hand-off that is lost on its way is recovered like a lost reply, by the token of the claim: the
+next claim of that worker repeats it. The repeat also withdraws the parked claim, in one step with
+its own search. A task that is handed to a claim which has been repeated since (its number says so)
 comes with the answer to the repeat.
 """
 
@@ -62,8 +62,8 @@ class ParkedClaims:
         self._number = 0
 
     def on_handoff(self, worker: str, take: Callable[[list[Task]], None] | None) -> None:
-        """Call `take` with the tasks that are handed to this worker's parked claim; None: nobody
-        takes them any more."""
+        """Call `take` with the tasks that are handed to this worker's parked claim; None: take no
+        more of them."""
         if take is None:
             self._takers.pop(worker, None)
         else:

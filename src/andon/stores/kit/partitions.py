@@ -1,5 +1,5 @@
 """Which partition a task belongs to: the hash of its id (docs/rulings.md, R13), the same in every
-store; and what goes to partitions side by side."""
+store; and helpers to address several partitions at once."""
 
 from collections.abc import Sequence
 from zlib import crc32

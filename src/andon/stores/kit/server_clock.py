@@ -1,7 +1,7 @@
-"""A server's clock as known here: the newest time that it told, and the time since then.
+"""A server's clock as this process knows it: the newest time that it sent, and the time since then.
 
-So it never runs ahead of the server: what was told was true before it arrived. It never goes back
-either. It knows when the server's time jumped against ours, or when the server was not heard of for
+So it never runs ahead of the server: the time was true before it arrived. It never goes back
+either. It notices when the server's time jumped against ours, or when the server did not answer for
 long: lease expiry must wait then (docs/rulings.md, R19).
 """
 
@@ -13,29 +13,29 @@ from andon.lifecycle.constants import JUMP_MS, LEASE_PATIENCE_MS
 
 
 class ServerClock:
-    """Store time in ms UTC. Any thread may ask and tell.
+    """Store time in ms UTC. Any thread may read and set it.
 
     A `virtual` clock stands for the server's: its jumps are no jumps.
 
     Servers that were set back by more than `JUMP_MS` are followed if `follows`: then `now` stands
-    still until they have caught up. Otherwise the newest time counts, and whoever keeps the server
-    from going behind it gives it what was told.
+    still until they have caught up. Otherwise the newest time counts; a store that keeps the server
+    from going behind it sends this time along.
     """
 
     def __init__(self, virtual: Callable[[], int] | None = None, *, follows: bool = False) -> None:
         self.virtual = virtual
-        self.newest = 0  #: told so far
+        self.newest = 0  #: the newest that the server sent
         self._follows = follows
         self._lock = threading.Lock()
-        # Told, and when that was, in monotonic seconds: replaced as one, so that readers need no
-        # lock. Until the server is heard it is our own time.
+        # The server's time, and when it arrived in monotonic seconds: replaced together, so that
+        # readers need no lock. Before the first answer it is our own time.
         self._newest = (time.time_ns() // 1_000_000, time.monotonic())
         self._last = 0
         self._asked_in_vain_since: float | None = None
         self._patience = 0
 
     def now(self) -> int:
-        """Milliseconds since 1970 UTC; never less than before, once the server is heard."""
+        """Milliseconds since 1970 UTC; never less than before, once the server has answered."""
         if self.virtual is not None:
             self._last = max(self._last, self.virtual())
             return self._last
@@ -73,7 +73,7 @@ class ServerClock:
 
     @property
     def patience(self) -> int:
-        """Store time until which leases are not taken for run out."""
+        """Store time until which no lease counts as expired."""
         return self._patience
 
     def _estimate(self, at: float) -> int:

@@ -21,7 +21,7 @@ Constants = Mapping[str, int | tuple[str, ...]]
 
 
 class UnknownConstant(LookupError):
-    """A statement or script names a constant that nobody has defined."""
+    """A statement or script names a constant that is not defined."""
 
 
 def sql(text: str, file: str, more: Constants | None = None) -> str:

@@ -1,8 +1,8 @@
-"""Who is notified of a write: its effects as topics, in one spelling for all stores; and the kinds
-of topics, which stores hint of where they cannot name each topic.
+"""The topics to hint after a write, made from its effects, in one spelling for all stores; and the
+kinds of topics, for hints that cannot name each topic.
 
-Not here: the task's own topic, which stores send with all ids of a batch at once; and that a limit
-has room again, which only the store can know.
+Not included: the task's own topic, which stores send with all ids of a batch at once; and the topic
+of a limit that has room again, which only the store can know.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""Claims: who may have what now, by the limits of each queue and the room of each worker."""
+"""Claims: which tasks a worker may get now, by the limits of each queue and the worker's room."""
 
 import asyncio
 import secrets
@@ -27,7 +27,7 @@ class Claims:
         self._refills: dict[str, asyncio.TimerHandle] = {}
 
     def close(self) -> None:
-        """Wake nobody any more."""
+        """Cancel all wake-ups."""
         for alarm in self._refills.values():
             alarm.cancel()
         self._refills.clear()
@@ -71,7 +71,7 @@ class Claims:
         return limit
 
     def _await_refill(self, queue: str) -> None:
-        """Hint when the rate limit lets the next claim through: no write will."""
+        """Hint when the rate limit lets the next claim through, since no write does."""
         config = self._fleet.queue(queue)
         if config.rate_limit is None:
             return

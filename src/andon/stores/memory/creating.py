@@ -43,7 +43,7 @@ class Creating:
         return self._insert(self._rows(tasks))
 
     def create_with_notes(self, noted: Sequence[NotedTask]) -> list[Created]:
-        """The same, each only if its note is what was decided on."""
+        """The same, each only if its note is still the one that was decided on."""
         rows = self._rows([one.task for one in noted])
         kept = [self._notes.put(one.note) is NotePut.WRITTEN for one in noted]
         fresh = [row for row, is_kept in zip(rows, kept, strict=True) if is_kept]
@@ -51,7 +51,8 @@ class Creating:
         return [next(outcomes) if is_kept else _NOTE_CHANGED for is_kept in kept]
 
     def _rows(self, tasks: Sequence[Task]) -> list[tuple[Row, Effects]]:
-        """Every row, before the first is written: what cannot be is found by then."""
+        """Every row, made before the first is written, so that an invalid record is found before
+        any write."""
         places = iter(partitions_of([task.definition.id for task in tasks], self._partitions))
         return [
             (Row(task, next(places), batch.entry), batch.effects)

@@ -1,7 +1,7 @@
-"""Who waits for whom: edges from parents to the tasks that name them as dependencies.
+"""Dependencies: edges from parents to the tasks that name them.
 
-An edge is settled once the child was told of the parent's end, and stays until it is unlinked or
-either task is deleted. How many dependencies of a child are satisfied is kept here too, beside
+An edge is settled once the child was notified of the parent's end, and stays until it is unlinked
+or either task is deleted. How many dependencies of a child are satisfied is kept here too, beside
 its record, so that a fan-in of ten thousand writes the record once.
 """
 
@@ -29,7 +29,7 @@ class Edges:
         self._loading: dict[str, set[str]] = {}
         self._satisfied: dict[str, set[str]] = {}
         self._failing: dict[str, set[str]] = {}
-        self._named: dict[str, frozenset[str]] = {}  # of blocked children that were told of an end
+        self._named: dict[str, frozenset[str]] = {}  # of blocked children notified of an end
         self._unsettled: dict[str, dict[str, None]] = {}
         self._fanout: dict[str, None] = {}
 
@@ -38,11 +38,11 @@ class Edges:
         return parent in self._of
 
     def any_unsettled(self, parent: str) -> bool:
-        """Whether some child of the parent was not told of its end."""
+        """Whether some child of the parent was not notified of its end."""
         return parent in self._unsettled
 
     def unsettled(self, parent: str) -> Iterable[str]:
-        """Children that were not told of the parent's end."""
+        """Children that were not notified of the parent's end."""
         return self._unsettled.get(parent, ())
 
     def loading(self, parent: str) -> Iterable[str]:
@@ -50,14 +50,15 @@ class Edges:
         return self._loading.get(parent, ())
 
     def add(self, parent: str, link: Link, *, ended: bool) -> None:
-        """Record an edge, unless it is there; `ended` if the parent has only to tell its end.
+        """Record an edge, unless it exists.
 
-        An edge whose parent was rerun since it told its end is to be told again.
+        `ended`: the parent has ended, and only the child is to be notified. An edge whose parent
+        was rerun since its notification is to be notified again.
         """
         children = self._of.setdefault(parent, _Children())
         there = children.edges.get(link.child)
         if there is not None:
-            if link.loads and not there.loads:  # it was let go, and waits anew
+            if link.loads and not there.loads:  # it was released, and waits anew
                 there = children.edges[link.child] = replace(there, loads=True)
                 self._loading.setdefault(parent, set()).add(link.child)
             if there.settled and not ended:
@@ -74,14 +75,14 @@ class Edges:
             self._fanout[parent] = None
 
     def restore(self, parent: str, edges: Iterable[Edge], *, ended: bool) -> None:
-        """Take in the edges of a parent that comes from another store."""
+        """Add the edges of a parent that is copied from another store."""
         for edge in edges:
             self.add(parent, Link(edge.child, (parent,), edge.loads, edge.any_end), ended=ended)
             if edge.settled:
                 self.settle(parent, edge.child)
 
     def settle(self, parent: str, child: str) -> None:
-        """Mark an edge as told, if there is one."""
+        """Mark an edge as settled, if there is one."""
         children = self._of.get(parent)
         edge = None if children is None else children.edges.get(child)
         if children is not None and edge is not None and not edge.settled:
@@ -89,7 +90,7 @@ class Edges:
             self._told(parent, child)
 
     def let_go(self, parent: str, child: str) -> None:
-        """Mark an edge as one that holds nothing up, if there is one."""
+        """Mark an edge, if there is one, as no longer keeping its parent from being deleted."""
         self.settle(parent, child)
         children = self._of.get(parent)
         edge = None if children is None else children.edges.get(child)
@@ -98,7 +99,7 @@ class Edges:
             _discard(self._loading, parent, child)
 
     def satisfy(self, child: str, parent: str) -> None:
-        """Count a dependency of a blocked child off, once."""
+        """Count a dependency of a blocked child as satisfied, once."""
         self._satisfied.setdefault(child, set()).add(parent)
         if child in self._failing:
             _discard(self._failing, child, parent)
@@ -118,17 +119,17 @@ class Edges:
         return parent in named
 
     def satisfied(self, child: str) -> set[str]:
-        """The dependencies of a blocked child that were counted off."""
+        """The satisfied dependencies of a blocked child."""
         return self._satisfied.get(child, set())
 
     def unblocked(self, child: str) -> None:
-        """Forget the count of a child that waits no longer."""
+        """Remove the counts of a child that waits no longer."""
         self._satisfied.pop(child, None)
         self._failing.pop(child, None)
         self._named.pop(child, None)
 
     def remove(self, parent: str, child: str) -> None:
-        """Forget an edge, if there is one."""
+        """Remove an edge, if there is one."""
         children = self._of.get(parent)
         edge = None if children is None else children.edges.pop(child, None)
         if children is None or edge is None:
@@ -143,7 +144,7 @@ class Edges:
             self._told(parent, child)
 
     def remove_task(self, task_id: str) -> list[str]:
-        """Forget all edges of a task that is deleted, of either side; the parents it had."""
+        """Remove all edges of a deleted task, of either side. Returns the parents it had."""
         self.unblocked(task_id)
         parents = sorted(self._parents.get(task_id, ()))
         for parent in parents:
@@ -154,7 +155,7 @@ class Edges:
         return parents
 
     def ended(self, parent: str) -> None:
-        """The parent has ended: its children are to be told."""
+        """The parent has ended: its children are to be notified."""
         if self.any_unsettled(parent):
             self._fanout[parent] = None
 
@@ -163,7 +164,7 @@ class Edges:
         self._fanout.pop(parent, None)
 
     def take_unsettled(self, limit: int) -> list[str]:
-        """Ended parents with children to be told; each goes to the end of the line."""
+        """Ended parents with children to be notified; each goes to the end of the list."""
         taken = list(islice(self._fanout, limit))
         for parent in taken:
             self._fanout[parent] = self._fanout.pop(parent)

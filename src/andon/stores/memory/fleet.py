@@ -1,4 +1,4 @@
-"""Queues, task types, workers and settings: what is known beside the tasks."""
+"""Queues, task types, workers and settings: the records beside the tasks."""
 
 from collections.abc import Sequence
 

@@ -46,7 +46,7 @@ class Lists:
             self._wait(row.entry, row.task.id, begun=True)
 
     def remove(self, row: Row) -> None:
-        """Forget a row that goes."""
+        """Remove a row."""
         definition = row.task.definition
         _remove(self._states[row.entry.state], definition.queue, row.place)
         if definition.key is not None:
@@ -61,7 +61,7 @@ class Lists:
             self._wait(row.entry, row.task.id, begun=False)
 
     def move(self, row: Row, old: IndexEntry, new: IndexEntry) -> None:
-        """Bring a row from the lists of its old entry to those of the new."""
+        """Move a row from the lists of its old entry to those of the new."""
         if old.state is not new.state:
             _remove(self._states[old.state], old.queue, row.place)
             _add(self._states.setdefault(new.state, {}), new.queue, row.place)
@@ -152,7 +152,8 @@ class Lists:
         return merge(*(places.after(place) for places in lists))
 
     def _begun(self, begin: str) -> Iterator[_Place]:
-        """Tasks whose ids begin so: who asks looks through all ids, and no write pays for it."""
+        """Tasks whose ids begin with a prefix: the query scans all ids, so that writes need no
+        index for it."""
         return (row.place for task_id, row in self._rows.items() if task_id.startswith(begin))
 
     def _axis(self, query: Query) -> Iterable[Ordered[_Place]]:

@@ -1,4 +1,4 @@
-"""What may be claimed, and what is held back by its concurrency key.
+"""The ready index: tasks that may be claimed, and tasks that their concurrency key holds back.
 
 Ready tasks stand in one lane per partition, queue and kind (`lifecycle.routing`), so that a kind
 for which a worker has no code, or no room, costs nothing to pass by. A task with a concurrency key
@@ -55,7 +55,7 @@ class Ready:
         self._codes = KnownCodes()
 
     def update(self, row: Row, effects: Effects, key_limit: int | None) -> bool:
-        """Carry out what a write of the row does here; whether a task became ready by it."""
+        """Apply a write of the row to this index. Returns whether a task became ready by it."""
         queue, key = effects.queue, effects.key
         was_active = effects.left is _ACTIVE
         is_active = effects.state is _ACTIVE
@@ -86,7 +86,7 @@ class Ready:
         return offered
 
     def set_key_limit(self, queue: str, limit: int | None) -> None:
-        """Let through, or hold back, what a new limit per key says."""
+        """Let tasks through or hold them back as a new limit per key requires."""
         for gate in self._gates.get(queue, {}).values():
             parked = len(gate.parked)
             self._balance(gate, limit)

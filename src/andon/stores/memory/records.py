@@ -76,7 +76,7 @@ class Records:
         self._record(row, row.task.status.events[-1], effects.tally)
 
     def restore(self, snapshot: Snapshot, partition: int, now: int) -> None:
-        """Store a record as it was elsewhere, with all that was known beside it."""
+        """Store a record as it was in another store, with everything known beside it."""
         task = copy(snapshot.task)
         task.ref = 0
         row = Row(task, partition, entry_of(task))
@@ -153,7 +153,7 @@ class Records:
         )
 
     def arm(self, row: Row, at: int | None, now: int) -> None:
-        """Set the row's timer, whoever had taken it before."""
+        """Set the row's timer, also if it is taken."""
         row.held = False
         timers = self.timers[row.partition]
         if at is None:
@@ -172,7 +172,8 @@ class Records:
         )
 
     def free(self, parents: Iterable[str], now: int) -> None:
-        """Set the timers of ended parents that nothing holds any longer: they may have been due."""
+        """Set the timers of ended parents that no edge keeps any longer: their deletion may have
+        been due."""
         for parent in parents:
             row = self.rows.get(parent)
             if row is not None and row.entry.state not in LIVE and not self.held(row):
@@ -184,8 +185,8 @@ class Records:
         return [self.rows[task_id].copy() for task_id in held] if held else []
 
     def holder(self, task_id: str, key: str | None, now: int, heir_of: str = "") -> str | None:
-        """The task that keeps this one from the unique key: neither itself nor the one whose place
-        it takes. Nobody holds None."""
+        """The task that keeps this one from the unique key: neither itself nor the one it
+        supersedes. None if the key is None or free."""
         if key is None:
             return None
         holder = self._unique.get(key)
@@ -223,7 +224,7 @@ class Records:
     # --- dependencies ---
 
     def link(self, link: Link, now: int) -> list[Ended]:
-        """Record the edges of a child, and report which of its parents have ended."""
+        """Record the edges of a child. Returns which of its parents have ended."""
         child = self.rows.get(link.child)
         if child is None or child.entry.state is not State.BLOCKED:
             return []
@@ -253,8 +254,8 @@ class Records:
         return (row.entry.state,) if ended else None
 
     def settle(self, settlement: Settlement, now: int) -> int:
-        """Mark the edge as told, and count the dependency; how many more the child needs, or can do
-        without (`Store.settle`)."""
+        """Settle the edge, and count the dependency. Returns how many more the child needs, or how
+        many more may fail (`Store.settle`)."""
         parent = settlement.parent
         self.edges.settle(parent, settlement.child)
         self.free([parent], now)

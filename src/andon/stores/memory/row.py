@@ -1,4 +1,4 @@
-"""What the memory store keeps of one task, and what stays when the task is gone."""
+"""The memory store's row of one task, and the tombstone that remains of it."""
 
 from collections import deque
 from copy import copy
@@ -45,7 +45,7 @@ class Row:
         return (-ready.priority, ready.order, self.number)
 
     def copy(self) -> Task:
-        """The record, to be handed out: whoever changes it changes nothing here."""
+        """A copy of the record, to be handed out: changing it changes nothing here."""
         return copy(self.task)
 
     def wrote(self, event: TaskEvent) -> bool:

@@ -1,7 +1,7 @@
-"""The store in memory: all that the contract asks for, without I/O.
+"""The store in memory: the whole contract without I/O.
 
-It writes nothing down, so it holds what a durable store has no bytes for; only what no index can
-be made of is refused.
+It encodes nothing, so it also accepts values that a durable store cannot encode; it refuses only
+those that no index can hold.
 
 Everything happens between two awaits of one event loop, so each method is atomic as it stands and
 a cancelled caller never leaves half a write behind. It promises nothing beyond the life of its
@@ -70,8 +70,8 @@ class MemoryStore:
         steady: Callable[[], int] | None = None,
         poll_s: float = SLOW_POLL_S,
     ) -> None:
-        """`poll_s`: how often those who sleep on its hints look all the same. None of its hints is
-        lost, so where virtual time passes that may be seldom."""
+        """`poll_s`: how often loops that wait for its hints look without one. None of its hints is
+        lost, so in virtual time that may be rare."""
         options = _options(url)
         self.url = url
         self.partitions = options["partitions"]
@@ -198,7 +198,7 @@ class MemoryStore:
         return Due(tuple(row.copy() for row in taken), now, None if first is None else first[0])
 
     def _grant_leases(self, now: int) -> None:
-        """After a jump of the clock every run gets one full lease to be heard of (docs/rulings.md,
+        """After a jump of the clock every run gets one full lease to be renewed (docs/rulings.md,
         R19)."""
         for row in self._records.lists.of(State.ACTIVE):
             cell = row.task.cell

@@ -1,4 +1,5 @@
-"""Creating records that are alike, as in a bulk submit: what is sent once, and what of each.
+"""Creates records that are alike, as in a bulk submit: common values are sent once, the others per
+record.
 
 Most of what a record's columns say is the same in all of them, and each column of each record costs
 the driver and the server as much as a small computation (sql/functions/create_alike.sql).
@@ -20,7 +21,7 @@ from andon.stores.postgres.names import Names
 
 
 def are_alike(batches: Sequence[NewTasks]) -> bool:
-    """Whether one call for records that are alike does for these, if they share a partition. What
+    """Whether the call for records that are alike can create these, if they share a partition. What
     they begin with may differ by the moment and the priority among equals."""
     first = batches[0].entry
     return all(_is_bare(batch) and _key(batch.entry) == _key(first) for batch in batches)
@@ -80,8 +81,8 @@ async def arguments(
 
 
 def _is_shared(batches: Sequence[NewTasks], ids: Sequence[str]) -> bool:
-    """Whether they have one status, and so one place in their lane, and events that differ by the
-    id alone."""
+    """Whether all have the same status, and so the same place in their lane, and events that differ
+    only in the id."""
     return len(batches) == 1 and of_one_length(ids)
 
 

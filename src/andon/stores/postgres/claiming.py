@@ -23,7 +23,7 @@ _TURNS = 4
 
 
 class _Stamping:
-    """Makes records of the rows of a claim: what the claim itself says of all of them is not in
+    """Makes records of the rows of a claim; values that are the same for the whole claim are not in
     the rows."""
 
     def __init__(self, request: ClaimRequest) -> None:
@@ -48,7 +48,7 @@ class _Stamping:
 
 
 class Claiming:
-    """The one move that the store makes itself."""
+    """Claims tasks: the one move that the store makes itself."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -116,7 +116,7 @@ class Claiming:
         return claimed
 
     async def _rows(self, request: ClaimRequest, *arguments: Any) -> list[Any]:
-        """The server's answer, once it is decided which kinds the worker's code covers."""
+        """The server's answer, after the kinds that the worker's code covers have been decided."""
         server, code = self._server, request.code
         number = await self._codes.number(code)
         asked = server.clock.argument(), server.instance, request.worker, request.token, *arguments

@@ -7,6 +7,6 @@ class PostgresClock(ServerClock):
     """The time of a PostgreSQL server."""
 
     def argument(self) -> int:
-        """What statements are given: the newest time told, which the server will not go behind; or
-        the time itself, as a negative number, if it is virtual."""
+        """The time argument of statements: the newest time that the server sent, behind which it
+        will not go; or the time itself, as a negative number, if it is virtual."""
         return self.newest if self.virtual is None else -self.now()

@@ -1,9 +1,9 @@
-"""What workers have code for, as the server knows it (docs/rulings.md, R32): a number for each
-list, under which it remembers which kinds the list covers.
+"""The lists of task types that workers have code for, as the server knows them (docs/rulings.md,
+R32): a number for each list, under which the server stores which kinds the list covers.
 
-A claim names the number. Of kinds that the server has not met with that list it tells, and the rule
-(`lifecycle.routing.may_claim`) is asked here, once for each kind and list; the list itself is never
-sent.
+A claim names the number. If there are kinds that the server has not seen with that list, it answers
+with them, and the rule (`lifecycle.routing.may_claim`) is applied here, once for each kind and
+list; the list itself is never sent.
 """
 
 import time
@@ -16,22 +16,23 @@ from andon.stores.postgres.names import Run
 from andon.stores.postgres.statements import Statements
 
 EVERYTHING = 0
-"""The number of those who may claim everything."""
+"""The list number of claims that may take every kind."""
 
 _TOLD_AGAIN_S = 43_200.0
-"""The server forgets lists that nobody has told of for a week."""
+"""Seconds after which a list is sent again: the server drops lists that no process has sent for a
+week."""
 
 _MOST_KNOWN = 1_000
 
 
 class Codes:
-    """Numbers of the lists that claims from here go by."""
+    """The list numbers for the claims of this process."""
 
     def __init__(self, run: Run, calls: Statements, clock: PostgresClock) -> None:
         self._run = run
         self._calls = calls
         self._clock = clock
-        self._known: dict[str, tuple[int, float]] = {}  # digest: number, when it is told again
+        self._known: dict[str, tuple[int, float]] = {}  # digest: number, when it is sent again
 
     async def number(self, code: Code | None) -> int:
         """The number to claim by."""
@@ -43,7 +44,7 @@ class Codes:
         return known[0]
 
     async def decide(self, code: Code, kinds: Sequence[str]) -> int:
-        """Have the server remember which of these kinds the list covers; its number."""
+        """Have the server store which of these kinds the list covers. Returns the list's number."""
         ((number,),) = await self._run(
             self._calls.remember_code,
             self._clock.argument(),

@@ -42,7 +42,7 @@ class _Prepared(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What must have a number before it is written."""
+        """The names and lanes that must have a number before the change is written."""
         queue, name = self.effects.queue, self.change.before.definition.name
         out, into = self.effects.ready_out, self.effects.ready_in
         return names_of(queue, name, out) + names_of(queue, name, into)
@@ -159,8 +159,7 @@ def _row(p: _Prepared, names: Names, old: Lane | None, new: Lane | None) -> tupl
 
 
 def _left(c: Change) -> tuple[str | None, str | None]:
-    """The last run and its report, for what is left of a task that is deleted (docs/rulings.md,
-    R33)."""
+    """The last run and its report, for the tombstone of a deleted task (docs/rulings.md, R33)."""
     if c.after is not None and c.discard is None:
         return None, None
     left = tombstone_of(c.before.status if c.after is None else c.after)
@@ -196,7 +195,7 @@ def _lists_at_end(p: _Prepared) -> tuple[str, ...] | None:
 
 
 class Committing:
-    """Sends batches of changes, and tells what became of each."""
+    """Sends batches of changes, and returns the outcome of each."""
 
     def __init__(
         self,
@@ -262,7 +261,7 @@ class Committing:
         if conflicts:
             await self._look(changes, conflicts, outcomes)
         left = [i for i, kind in enumerate(kinds) if kind is None]
-        if left:  # no ends of those runs any more: what they are, the other call tells
+        if left:  # no longer ends of those runs: the other call finds out what they are
             rest = [changes[i] for i in left]
             told = await self._commit(rest, one_by_one=True)
             for i, outcome in zip(left, told, strict=True):

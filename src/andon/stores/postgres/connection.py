@@ -1,4 +1,4 @@
-"""One connection: how it is made, and how a statement goes by it."""
+"""Opens a connection, and runs a statement on it."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ class Connection(asyncpg.Connection):
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        # The driver has no other way to its socket than what it hands to this class.
+        # The driver gives access to its socket only through this class.
         transports = [t for t in (*given, *named.values()) if hasattr(t, "get_extra_info")]
         self.spinner = spinner_on(transports[0], SPIN_S) if transports else None
 
@@ -35,7 +35,7 @@ async def connect(location: Location, *, application: str) -> Connection:
     """One connection, set up; raises what the driver raises."""
     settings = {"application_name": application, "jit": "off"}
     if location.pgbouncer:
-        settings = {}  # a pooler refuses what it does not know
+        settings = {}  # a pooler refuses settings that it does not know
     elif location.synchronous_commit == "off":
         settings["synchronous_commit"] = "off"
     return await asyncpg.connect(

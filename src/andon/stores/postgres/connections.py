@@ -1,4 +1,4 @@
-"""Connections: a small pool, and what is done when one of them, or the server, goes away.
+"""A small pool of connections, which repeats statements when a connection or the server goes away.
 
 Every operation of the store may be repeated: writes carry write ids, claims tokens, creates ids.
 So a statement whose reply was lost is simply sent again, on another connection.
@@ -26,22 +26,22 @@ PATIENCE_S = 5.0
 """How long an operation is tried again while the server is away, before `StoreUnavailable`."""
 
 LATER_S = 1.0
-"""The same when the server has been away for long already, and everybody was told so."""
+"""The same when the server has been away for long already, and callers have got that error."""
 
 CLOSE_S = 4.0
 """How long closing waits for statements on their way; then their connections are given up."""
 
 CLOSE_AWAY_S = 0.5
-"""The same while no connection is to be had."""
+"""The same while no connection can be made."""
 
 _BACKOFF = ExponentialBackoff(0.02, 0.5)
 _BACKOFF_REFUSED = ExponentialBackoff(0.02, 2.0)
 
 
 class Connections:
-    """At most `pool` connections. What is done often goes by the one used last, so that few stay
-    busy; all else by the one that has rested longest. A session's first call of a function costs
-    it up to ten milliseconds, and what is seldom done must not leave a claim to a session that
+    """At most `pool` connections. Frequent statements use the connection used last, so that few
+    stay busy; all others the one that has been idle for longest. The first call of a function costs
+    a session up to ten milliseconds, and a rare statement must not push a claim to a session that
     never claimed."""
 
     def __init__(
@@ -49,7 +49,7 @@ class Connections:
     ) -> None:
         self._location = location
         self._check = check  # is this still the schema we opened?
-        self._idle: deque[Connection] = deque()  # those that rest longest first
+        self._idle: deque[Connection] = deque()  # those that have been idle for longest first
         self._busy: set[Connection] = set()
         self._count = 0
         self._waiting: deque[asyncio.Future[None]] = deque()
@@ -59,7 +59,7 @@ class Connections:
         self._connecting = asyncio.Lock()
         self._refused: BaseException | None = None  # why the newest attempt to connect failed
         self._away_since: float | None = None
-        self._try_at = 0.0  # when the next is made; until then, everybody gets the same answer
+        self._try_at = 0.0  # when the next is made; until then, all callers get the same error
         self._refusals = 0  # in a row, by the server we connect to
         self._rng = random.Random()
 
@@ -84,9 +84,10 @@ class Connections:
         return outcome
 
     async def do_here(self, sql: str, *arguments: Any, spin: bool = False) -> list[Any]:
-        """The same in the caller's own task, two turns of the loop less. For what is seldom given
-        up: then its connection is too, and the statement begins again on another. `spin`: the
-        wait for the answer may spin while no other statement is on its way (`kit.spinning`)."""
+        """The same in the caller's own asyncio task, two turns of the loop less. For calls that are
+        rarely cancelled: a cancel gives up the connection too, and the statement begins again on
+        another. `spin`: the wait for the answer may spin while no other statement is on its way
+        (`kit.spinning`)."""
         if self._closed or not self._idle or self._idle[-1].is_closed():
             return await self.do(sql, *arguments, often=True)
         db = self._idle.pop()
@@ -115,8 +116,8 @@ class Connections:
     async def _carry_out(
         self, outcome: asyncio.Future[list[Any]], sql: str, arguments: Sequence[Any], *, often: bool
     ) -> None:
-        """Run a statement for whoever waits for the outcome, if anybody still does. (A future
-        shielded from its waiter would take him a turn of the loop more.)"""
+        """Run a statement for the caller that waits for the outcome, if it still does. (A shielded
+        future would cost the waiter one more turn of the loop.)"""
         try:
             rows = await self._persist(
                 lambda db: statement(self._location, db, sql, *arguments), often=often
@@ -132,13 +133,13 @@ class Connections:
         except Exception as error:
             if not outcome.done():
                 outcome.set_exception(error)
-                outcome.exception()  # he may go before he hears of it: then nobody asks for it
+                outcome.exception()  # if its waiter was cancelled, nothing else retrieves it
         else:
             if not outcome.done():
                 outcome.set_result(rows)
 
     async def close(self) -> None:
-        """Finish what runs, for a bounded time, then let every connection go."""
+        """Finish the running statements, for a bounded time, then close every connection."""
         self._closed = True
         patience = CLOSE_S if self._away_since is None else CLOSE_AWAY_S
         self._end = time.monotonic() + patience
@@ -148,7 +149,7 @@ class Connections:
             db.terminate()
         if self._running:
             await asyncio.wait(set(self._running), timeout=CLOSE_AWAY_S)
-        while self._running:  # those that wait for a connection
+        while self._running:  # those waiting for a connection
             for task in self._running:
                 task.cancel()
             await asyncio.wait(set(self._running))
@@ -257,9 +258,9 @@ class Connections:
 
 
 async def heeding(work: Awaitable[Result]) -> Result:
-    """The same, and a cancel is heeded for certain. The driver waits by `asyncio.wait_for`, which
-    before Python 3.12 keeps a cancel for itself when what it waits for is there at that moment: a
-    loop that went on then could not be ended any more."""
+    """The same, without ever losing a cancel. The driver waits by `asyncio.wait_for`, which before
+    Python 3.12 keeps a cancel for itself when what it waits for is there at that moment: a loop
+    that went on then could not be ended any more."""
     task = asyncio.current_task()
     before = 0 if task is None else task.cancelling()
     result = await work

@@ -1,4 +1,4 @@
-"""Creating records: what is sent for each, column by column, and what comes back."""
+"""Creates records: the columns sent for each, and the outcomes from the answer."""
 
 from collections.abc import Sequence
 from copy import copy
@@ -46,12 +46,12 @@ def lane_of(
 
 
 def names_of(queue: str, name: str, ready: ReadyEntry | None) -> tuple[str, ...]:
-    """What must have a number before the record is written."""
+    """The names and lanes that must have a number before the record is written."""
     return (queue,) if ready is None else (queue, name, ready.kind)
 
 
 def is_plain(effects: Effects) -> bool:
-    """Whether one call for one record does (sql/functions/create_one.sql)."""
+    """Whether the call for one plain record can create it (sql/functions/create_one.sql)."""
     return effects.is_separate and not effects.dead_letter_in and not effects.lists_in
 
 
@@ -143,7 +143,7 @@ class Creation:
         return columns, topics
 
     async def columns(self, names: Names) -> tuple[list[Any], set[str]]:
-        """What is sent of every record that comes in, and the topics of its hints."""
+        """The columns sent for every new record, and the topics of its hints."""
         entries, tasks = self.entries, self.tasks
         is_new = await names.know(
             [
@@ -201,7 +201,7 @@ class Creation:
         return columns, topics
 
     def summary(self, names: Names) -> list[Any]:
-        """What the server is told of the batch as a whole, after its columns."""
+        """The arguments about the batch as a whole, after its columns."""
         entries = self.entries
         keyed = [e for e in entries if e.key is not None]
         lows: dict[int, int] = {}
@@ -220,7 +220,7 @@ class Creation:
         ]
 
     def outcomes(self, row: Any) -> list[Created]:
-        """What became of each; a refusal by a full queue has its `oldest` filled in later."""
+        """The outcome of each; a refusal by a full queue gets its `oldest` filled in later."""
         kinds = row["outcomes"]
         if kinds is None:
             return [CREATED] * len(self.tasks)

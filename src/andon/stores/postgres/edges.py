@@ -1,4 +1,4 @@
-"""Dependencies: edges between tasks, counted off as their parents end."""
+"""Dependencies: edges between tasks, settled as their parents end."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -40,7 +40,7 @@ class Edges:
         return told
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
-        """Count parents off; how many each child still waits for."""
+        """Settle edges. Returns how many parents each child still waits for."""
         if not settlements:
             return []
         return await each_alone(self._settle, settlements, settlement_refused)
@@ -67,7 +67,7 @@ class Edges:
         return found
 
     async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
-        """Edges, given as parent and child, hold nothing up any more."""
+        """Edges, given as parent and child, no longer keep a parent from being deleted."""
         if edges:
             call = self._server.calls.let_go
             await each_alone(partial(self._of_edges, call), edges, edge_refused)
@@ -85,7 +85,7 @@ class Edges:
         return [None] * len(edges)
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
-        """Ended parents of which not all edges are counted off."""
+        """Ended parents of which not all edges are settled."""
         rows = await self._server.run(self._server.sql.unsettled, limit)
         return [(parent, State(state)) for parent, state in rows]
 

@@ -1,8 +1,8 @@
-"""Committing the ends of runs that are alike, the most frequent batch by far: what is sent once,
-and what of each (sql/functions/commit_ends.sql).
+"""Committing the ends of runs that are alike, the most frequent batch by far: common values are
+sent once, the others per change (sql/functions/commit_ends.sql).
 
-What is counted of them is the same (`lifecycle.batches.EndedRuns`); what else this way asks of them
-is said in `_goes_so`.
+The counts they change are the same (`lifecycle.batches.EndedRuns`); `_goes_so` checks the other
+conditions.
 """
 
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ async def arguments(
     await names.know([run.queue for run in runs])
     at = [change.event.at for change in changes]
     timers = [one.timer for one in effects]
-    first = min(effects, key=_timer)  # they differ in their timers alone, for who is notified
+    first = min(effects, key=_timer)  # their topics differ only by their timers
     return [
         [names.ids[run.queue] for run in runs],
         runs[0].state.value,

@@ -1,4 +1,4 @@
-"""What the server's and the driver's errors mean to a user: wait, or do something about it."""
+"""Maps errors of the server and the driver to store errors: wait, or do something about it."""
 
 import asyncio
 
@@ -8,10 +8,11 @@ from andon.contract.isolation import Unwritable
 from andon.model.errors import ConfigurationError, StoreError, StoreIncompatible, StoreUnavailable
 
 _PASSING_CLASSES = ("08", "40", "53", "57")
-"""Connection lost, deadlock or serialization failure, no resources, the server told us to go."""
+"""Connection lost, deadlock or serialization failure, no resources, the server closed the
+session."""
 
 _PASSING_CODES = frozenset({"25006", "55P03", "55006", "58030"})
-"""A server in recovery, a lock not to be had, an object in use, an I/O error."""
+"""A server in recovery, a lock not available, an object in use, an I/O error."""
 
 LOST = (
     OSError,
@@ -21,7 +22,7 @@ LOST = (
     asyncpg.ConnectionDoesNotExistError,
     asyncio.IncompleteReadError,
 )
-"""What the driver raises when there is no server at the other end (any more)."""
+"""Errors of the driver when there is no server at the other end (any more)."""
 
 
 def code_of(error: BaseException) -> str:
@@ -61,7 +62,7 @@ def _is_at_fault(code: str) -> bool:
 def translated(
     error: BaseException, shown: str, schema: str
 ) -> StoreError | ConfigurationError | Unwritable:
-    """The error to raise, with what to do about it; of a value that is refused, what is wrong."""
+    """The error to raise, with what to do about it; for a refused value, what is wrong with it."""
     code = code_of(error)
     detail = str(error).partition("\n")[0].rstrip(".") or type(error).__name__
     if _is_at_fault(code):

@@ -15,10 +15,10 @@ from andon.stores.postgres.server import Server
 from andon.stores.postgres.statements import Statements
 
 PIECE = 1024 * 1024
-"""Bytes of each piece but the last. Not to be changed: what is stored goes by it."""
+"""Bytes of each piece but the last. Not to be changed: stored files depend on it."""
 
 MOST_PER_TASK = 64 * 1024 * 1024
-"""Bytes of files and logs that a task may have here, about: who writes at once may pass it by what
+"""Bytes of files and logs that a task may have here, about: concurrent writes may exceed it by what
 is under way."""
 
 _TASK_SEGMENTS = 3  # of a path: the namespace's folder, the shard, the task
@@ -55,7 +55,7 @@ class PostgresFiles:
             await self._run(self._sql.finish, draft, path)
         except BaseException:
             if number:
-                # What cannot be deleted now is after a day, by whoever writes then.
+                # Pieces that cannot be deleted now are deleted after a day, by the next write.
                 with contextlib.suppress(StoreError, asyncio.CancelledError):
                     await self.delete([draft])
             raise

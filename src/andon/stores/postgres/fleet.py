@@ -1,7 +1,7 @@
-"""Queues, task types, workers and settings: small records that everybody reads.
+"""Queues, task types, workers and settings: small records that every process reads.
 
-Queues, types and settings that are asked for in one turn of the loop are one statement: that is
-how whoever follows the configuration reads it, every few seconds in every process.
+Queues, types and settings that are asked for in one turn of the loop are read by one statement:
+every process reads the configuration that way, every few seconds.
 """
 
 import asyncio
@@ -63,8 +63,8 @@ class Fleet:
         ]
 
     async def put_queue(self, config: QueueConfig, expect: QueueConfig) -> bool:
-        """Replace a queue's configuration if it is as expected, and let through what its limits
-        have room for now; whether it was."""
+        """Replace a queue's configuration if it is as expected, and let tasks through for which its
+        limits have room now. Returns whether it was."""
         server = self._server
         await server.names.know([config.name])
         found = await server.run(server.sql.queue, config.name)
@@ -109,18 +109,18 @@ class Fleet:
         return [None] * len(types)
 
     async def workers(self) -> list[WorkerInfo]:
-        """Workers heard of lately."""
+        """Workers that published themselves lately."""
         rows = await self._server.run(self._server.sql.workers, self._server.clock.argument())
         return [msgspec.structs.replace(_decode_worker(body), seen_at=seen) for body, seen in rows]
 
     async def put_worker(self, info: WorkerInfo) -> None:
-        """A worker says that it is there."""
+        """Record that a worker is alive."""
         await self._server.write(
             self._server.calls.put_worker, info.id, self._server.clock.argument(), encode(info)
         )
 
     async def remove_worker(self, worker: str) -> None:
-        """A worker leaves."""
+        """Remove a worker that has left."""
         await self._server.write(self._server.calls.drop_worker, worker)
 
     async def setting(self, name: str) -> bytes | None:
@@ -129,7 +129,7 @@ class Fleet:
         return rows[0][2] if rows else None
 
     async def put_setting(self, name: str, value: bytes, expect: bytes | None) -> bool:
-        """Set it if it is as expected (None: not there); whether it was."""
+        """Set it if it is as expected (None: not there). Returns whether it was."""
         if expect is None:
             rows = await self._server.write(self._server.calls.new_setting, name, value)
         else:

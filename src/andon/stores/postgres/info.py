@@ -1,4 +1,4 @@
-"""What the store is, holds and promises, as the server is configured now."""
+"""Describes the store: its version, contents and durability, as the server is configured now."""
 
 from andon.model.fleet import StoreInfo
 from andon.model.task import RECORD_VERSION

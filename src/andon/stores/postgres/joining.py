@@ -1,10 +1,10 @@
-"""Creating tasks on a connection of the user's, in the user's transaction.
+"""Creates tasks on a connection of the user's, in the user's transaction.
 
 The call is the same as the store's own, but it neither locks nor updates anything that others wait
-for, and what wakes sleepers is part of the transaction: it is sent if and when that commits.
+for, and its notifications are part of the transaction: they are sent if and when that commits.
 
-Connections of psycopg, asyncpg, SQLAlchemy and Django are told by the modules their classes come
-from, so that none of these has to be there.
+Connections of psycopg, asyncpg, SQLAlchemy and Django are recognised by the modules of their
+classes, so that none of these has to be installed.
 """
 
 from collections.abc import Callable, Sequence
@@ -138,12 +138,12 @@ class Joined:
         return _states(rows)
 
     def _part(self, places: Sequence[int] | None) -> tuple[Creation, list[Any]]:
-        """What is created of it, and the arguments for that."""
+        """The statement that creates it, and its arguments."""
         creation, columns = self._creation, self._columns
         if places is not None:
             creation = creation.only(places)
             columns = [[column[i] for i in places] for column in columns]
-        # nobody's instance: this process sleeps until the commit like all others
+        # no instance: the commit wakes this process, too
         return creation, [self._now(), "", True, *columns, *self._summary(creation)]
 
 
@@ -267,7 +267,7 @@ async def _awaited(driver: Any, sql: str, types: Sequence[str], arguments: list[
 
 
 def _explained(error: Exception) -> Exception:
-    """The driver's own error, but for a database in which the store is not."""
+    """The driver's own error, or a `ConfigurationError` if the database does not have the store."""
     if code_of(error) in ("3F000", "42883"):
         return ConfigurationError(
             "The connection leads to a database, or a search path, without the store's schema; use "

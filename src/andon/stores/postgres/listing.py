@@ -1,7 +1,7 @@
-"""What records made before version 6 of the schema stand in of the lists by name, entered once.
+"""Migration to version 6 of the schema: enters older records in the lists by name, once.
 
-Which lists those are is told by the record alone (`lifecycle.indexes.lists_of`), so every
-definition is read. This is part of the migration's transaction.
+Only the record says which lists those are (`lifecycle.indexes.lists_of`), so every definition is
+read. This is part of the migration's transaction.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ INSERT INTO listed (list, seq) SELECT * FROM unnest($1::text[], $2::bigint[]) ON
 
 
 async def enter_lists(db: Any) -> None:
-    """Enter every record in the lists that it stands in."""
+    """Enter every record in the lists that it belongs to."""
     last = 0
     while rows := await db.fetch(_DEFINITIONS, last, _PAGE):
         entered = lists_of_rows(rows)

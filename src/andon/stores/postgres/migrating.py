@@ -1,8 +1,8 @@
-"""The schema: made, brought up to date step by step, or refused.
+"""Creates the schema, migrates it step by step, or refuses it.
 
-One process migrates at a time, each version in one transaction. A version changes tables by
-scripts of its own, perhaps moves what they hold, and makes all functions anew. Processes of an
-older release that call one which is not as it was are told so.
+One process migrates at a time, each version in one transaction. A version changes tables by scripts
+of its own, may move their contents, and creates all functions again. Processes of an older release
+that call a changed function get an error that says so.
 """
 
 import secrets
@@ -28,10 +28,10 @@ from andon.stores.postgres.statements import (
 OLDEST_SERVER = 140000
 
 _MOVES = {2: sort_by_kind, 6: enter_lists}
-"""What is done to what the tables hold, by version, after its scripts."""
+"""The changes to the contents of tables, by version, after its scripts."""
 
 _FORMER_FUNCTIONS = ("link_child",)
-"""Functions that earlier versions had besides."""
+"""Functions that only earlier versions had."""
 
 _OUR_FUNCTIONS = """
 SELECT p.oid::regprocedure::text FROM pg_proc p
@@ -44,14 +44,14 @@ WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r' ORDER 
 """
 
 _NEWEST_INDEX = "task_due"
-"""Of the later indexes the last: they are made in one transaction."""
+"""The last of the later indexes: they are made in one transaction, so if it exists, all do."""
 
 _ATTEMPTS = 10
 """How often a version is tried again after a deadlock with transactions of older releases."""
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What a schema says of itself."""
+    """What a schema records about itself."""
 
     version: int
     min_writer: int
@@ -84,10 +84,11 @@ async def prepare(db: asyncpg.Connection, location: Location) -> Facts:
 
 
 async def read(db: asyncpg.Connection, location: Location) -> Facts | None:
-    """What the schema says of itself; None if there is none (or an empty one)."""
+    """What the schema records about itself; None if there is none (or an empty one)."""
     schema = location.namespace
     async with db.transaction():
-        # In one look, for somebody else may be making it: `meta` if there is one, else any other.
+        # In one statement, because another process may be creating it: `meta` if there is one, else
+        # any other.
         found = await db.fetchval(
             "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
             "WHERE n.nspname = $1 ORDER BY c.relname <> 'meta' LIMIT 1",
@@ -195,8 +196,8 @@ async def _index(db: asyncpg.Connection, location: Location) -> None:
 
 
 async def _facts_alone(db: asyncpg.Connection, location: Location) -> Facts | None:
-    """What the schema says of itself while nobody else makes or migrates it: others that open at
-    the same time wait here, and then find that nothing is left to do."""
+    """What the schema records about itself, while no other process creates or migrates it: others
+    that open at the same time wait here, and then find that nothing is left to do."""
     await db.execute(
         "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))", f"andon {location.namespace}"
     )
@@ -224,7 +225,7 @@ async def _lock_tables(db: asyncpg.Connection) -> None:
 
 
 async def _make_functions(db: asyncpg.Connection, schema: str) -> None:
-    """Make all functions anew. Whatever else is in the schema (an extension's) is left alone."""
+    """Create all functions again. Other objects in the schema (an extension's) are left alone."""
     scripts = functions()
     names = [name for script in scripts for name in function_names(script)]
     for row in await db.fetch(_OUR_FUNCTIONS, [*names, *_FORMER_FUNCTIONS]):

@@ -25,7 +25,7 @@ class Names:
         self._calls = calls
 
     async def know(self, names: Iterable[str]) -> bool:
-        """Make sure that these have numbers; whether one had none here yet."""
+        """Make sure that these have numbers. Returns whether one had none here yet."""
         new = {name for name in names if name not in self.ids}
         if new:
             self._learn(await self._run(self._calls.name_ids, sorted(new)))
@@ -46,7 +46,7 @@ class Names:
             self.lanes.update({tuple(row)[1:]: row[0] for row in rows})
 
     async def named(self, numbers: Iterable[int]) -> list[str]:
-        """Names of queues that somebody else may have numbered."""
+        """Names of queues that another process may have numbered."""
         wanted = set(numbers)
         if not wanted <= self.names.keys():
             self._learn(await self._run(self._calls.all_names))

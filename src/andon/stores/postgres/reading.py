@@ -31,21 +31,22 @@ _Axis = tuple[str, tuple[Any, ...]]
 """The statement that walks it, and what it is asked for."""
 
 _Place = tuple[int, ...]
-"""Where a record stands on an axis: its key last, before it what the axis is ordered by besides."""
+"""The position of a record on an axis: its key last, before it the other columns of the order."""
 
 _HELD_PAUSES_S = (0.002, 0.005, 0.01, 0.02)
-"""How long a reader waits for events that an older transaction holds back, before it gets none."""
+"""How long a reader waits for events that an older transaction holds back, before it gets an empty
+page."""
 
 
 class Reading:
-    """What asks and changes nothing."""
+    """The store's read operations."""
 
     def __init__(self, run: Run, sql: Statements) -> None:
         self._run = run
         self._sql = sql
 
     async def tombstones(self, ids: Sequence[str], now: int) -> list[Tombstone | None]:
-        """What is left of deleted tasks, in the order asked for."""
+        """The tombstones of deleted tasks, in the order asked for."""
 
         async def some(ids: Sequence[str]) -> list[Tombstone | None]:
             rows = await self._run(self._sql.tombstones, list(ids), now)
@@ -69,7 +70,7 @@ class Reading:
         return [ReadyKind(*row) for row in await self._run(self._sql.ready_kinds, list(queues))]
 
     async def tasks(self, ids: Sequence[str]) -> list[Task | None]:
-        """Records in the order asked for. Ids that no record can have are ids of nobody."""
+        """Records in the order asked for. Ids that no record can have are not found."""
         return await each_alone(self._tasks, ids, _absent)
 
     async def states(self, ids: Sequence[str], now: int) -> list[State | None]:
@@ -102,8 +103,8 @@ class Reading:
         return History(events, max(rows[0][8] - len(events), 0))
 
     async def events(self, cursor: str, limit: int) -> EventPage:
-        """Events after a place in the log. What was trimmed, or was lost with what the reader
-        knows, is a gap."""
+        """Events after a place in the log. Events that were trimmed, or that the server lost after
+        the reader had read them, are a gap."""
         asked = place_of(cursor, _LAST)
         after = asked.position if asked is not None else 0
         *rows, end = await self._run(self._sql.events, after, limit)
@@ -125,8 +126,8 @@ class Reading:
         return EventPage(tuple(found), str(place), gap)
 
     async def events_end(self) -> str:
-        """The cursor after every event that is final: the place of the newest of them, which
-        stands still while nothing is written here, whatever else the server does."""
+        """The cursor after every event that is final: the place of the newest of them, which stays
+        the same while nothing is written to this store, whatever else the server does."""
         (end,) = await self._run(self._sql.events_end)
         start, newest = end["start"], end["place"]
         return str(Place(newest, _check_of(end)) if newest > start else Place(start))
@@ -175,8 +176,8 @@ class Reading:
         return Page(tuple(found), _cursor(query, last))
 
     async def _axis_of(self, query: Query) -> _Axis:
-        """Ids that begin so are sorted if they are few. If they are many, some are soon met along
-        any other axis."""
+        """Ids with the prefix are sorted if they are few. If they are many, some are soon found
+        along any other axis."""
         if query.id_prefix is not None and not query.due_first:
             (row,) = await self._run(self._sql.count_begun, query.id_prefix, MOST_SORTED + 1)
             if row[0] > MOST_SORTED:

@@ -1,4 +1,4 @@
-"""Renewals that must not need the store's loop: on a loop and a connection of their own."""
+"""Renewals without the store's event loop: on a loop and a connection of their own."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -14,7 +14,8 @@ from andon.stores.postgres.location import Location
 
 
 async def _trust(_db: Connection) -> None:
-    """The store's own connections look whether the schema still is the one that was opened."""
+    """The store's own connections check that the schema still is the one that was opened; this one
+    does not."""
 
 
 class Renewer:
@@ -28,7 +29,7 @@ class Renewer:
         self.open()
 
     def open(self) -> None:
-        """Take calls (again)."""
+        """Accept calls (again)."""
         self._thread = LoopThread("andon-renewals", self._location.shown)
 
     def renew(self, instance: str, columns: list[list[Any]]) -> Any:
@@ -43,7 +44,7 @@ class Renewer:
         return rows[0]
 
     def close(self) -> None:
-        """Finish what runs and let the connection go. Blocks."""
+        """Finish the running calls and close the connection. Blocks."""
         self._thread.close(self._let_go)
 
     async def _let_go(self) -> None:
@@ -53,7 +54,7 @@ class Renewer:
 
 
 def progressed(renewals: Sequence[Renewal]) -> set[str]:
-    """Topics of tasks whose watchers have something to see."""
+    """Topics of tasks whose watchers have something new to read."""
     return {run_topic(r.task) for r in renewals if r.progress is not None or r.message is not None}
 
 

@@ -1,4 +1,4 @@
-"""Restoring: records moved in from another store, in whatever state they were there."""
+"""Restores records copied from another store, in whatever state they were there."""
 
 from collections.abc import Sequence
 from typing import Any

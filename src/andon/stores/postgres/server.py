@@ -1,5 +1,5 @@
-"""What the parts of one store share: its statements, how they reach the server, and what every
-answer tells besides (the time, the newest event, who sleeps)."""
+"""Shared by the parts of one store: its statements, how they are sent, and what every answer
+carries besides (the time, the newest event, which processes are asleep)."""
 
 import secrets
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class Server:
         self.connections: Connections | None = None
 
     async def run(self, sql: str, *arguments: Any, often: bool = False) -> list[Any]:
-        """Rows of a statement that only asks. `often`: see `Connections`."""
+        """Rows of a statement that only reads. `often`: see `Connections`."""
         if self.connections is None:
             raise StoreUnavailable(f"The store {self.location.shown} is not open.")
         return await self.connections.do(sql, *arguments, often=often)
@@ -49,15 +49,17 @@ class Server:
             self.wake.in_flight -= 1
 
     async def call(self, sql: str, *arguments: Any) -> Any:
-        """The row of one of the calls that say what time it is, where events stand, who sleeps."""
+        """The row of a call that also returns the time, the position of the newest event, and which
+        processes are asleep."""
         rows = await self.write(sql, self.clock.argument(), self.instance, *arguments, often=True)
         row = rows[0]
         self._heard(row["told"], row.get("pos"))
         return row
 
     async def call_for_one(self, sql: str, *arguments: Any) -> tuple[list[str] | None, bool]:
-        """Who sleeps, and whether it was done, as told by a call whose row comes as one value. (A
-        row of columns costs the server a table, which it makes and reads.)"""
+        """Which processes are asleep, and whether the call was carried out, from a call whose row
+        comes as one value. (A row of columns costs the server a table, which it makes and
+        reads.)"""
         rows = await self.write_here(
             sql, self.clock.argument(), self.instance, *arguments, spin=True
         )
@@ -82,7 +84,7 @@ class Server:
             self.wake.newest_own = pos
 
     async def tell(self, topics: set[str], row: Any, tasks: Sequence[str] = ()) -> None:
-        """Hint of what such a call did, and those who wait for these tasks."""
+        """Send hints of what such a call did, and to the waiters for these tasks."""
         if row["promoted"]:
             topics |= {ready_topic(name) for name in await self.names.named(row["promoted"])}
         self.wake.tell(topics, row["wanted"], tasks)

@@ -1,7 +1,7 @@
-"""Sorting what was ready before version 2 of the schema into lanes by kind.
+"""Migration to version 2 of the schema: sorts ready tasks into lanes by kind.
 
-A kind is told by the record alone, so each is read, once. This is part of the migration's
-transaction, in which nobody else can create or claim.
+Only the record says its kind, so each is read, once. This is part of the migration's transaction,
+during which no other process can create or claim.
 """
 
 from typing import Any
@@ -13,7 +13,8 @@ from andon.stores.kit.codec import task_of_row
 _PAGE = 2_000
 
 _ANYBODYS = str(Kind("", is_open=True))
-"""For a record that does not decode: whoever claims it sets it aside (docs/rulings.md, R28)."""
+"""For a record that does not decode: the claim that reads it sets it aside (docs/rulings.md,
+R28)."""
 
 _READ = """
 SELECT r.*, u.queue AS of_queue, u.partition, u.level FROM (
@@ -38,7 +39,7 @@ FROM u WHERE u.is_parked
 
 
 async def sort_by_kind(db: Any) -> None:
-    """Enter everything that is unsorted where it belongs."""
+    """Enter every unsorted task in its lane."""
     last = 0
     while rows := await db.fetch(_READ, last, _PAGE):
         places = [(row["of_queue"], row["partition"], row["level"], _kind(row)) for row in rows]

@@ -19,7 +19,7 @@ _SETTINGS = (
 
 
 _PART = re.compile(r"\{(\w+)\}")
-"""Where a statement has another of its file in it, by name."""
+"""The place where a statement includes another of its file, by name."""
 
 
 class Statements:
@@ -45,7 +45,7 @@ class Statements:
 
 
 def quoted(schema: str) -> str:
-    """The schema's name as SQL; `location` lets through nothing that would need more."""
+    """The schema's name as SQL; `location` refuses names that would need escaping."""
     return f'"{schema}"'
 
 

@@ -1,7 +1,7 @@
 """The PostgreSQL store: tasks in a schema of their own, next to the application's tables or apart.
 
 Each operation of the contract is one call of one function in the database (`sql/`), so it is one
-round trip and one transaction. What a caller was told has been committed; whether a commit
+round trip and one transaction. An outcome is returned only after its commit; whether a commit
 survives a power cut is the server's setting and `?synchronous_commit=`, and `info` says which.
 """
 
@@ -68,7 +68,7 @@ class PostgresStore:
     claims_ahead = True
     most_created = 600
     """A call costs as much as 30 to 50 of its records, and waits for the disk once; encoding them
-    keeps the loop for a millisecond."""
+    blocks the loop for a millisecond."""
 
     def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
         self.partitions = 1
@@ -79,7 +79,7 @@ class PostgresStore:
         self._names, self._wake = self._server.names, self._server.wake
         self._calls, self._sql = self._server.calls, self._server.sql
         self._facts: Facts | None = None
-        self._sleepers = False  #: somebody slept elsewhere when a record was last created alone
+        self._sleepers = False  #: another process was asleep when a record was last created alone
         self._loop: asyncio.AbstractEventLoop | None = None
         self._reading = Reading(self._server.run, self._sql)
         self._claiming = Claiming(self._server)
@@ -122,7 +122,7 @@ class PostgresStore:
         await asyncio.gather(connections.close(), asyncio.to_thread(self._renewer.close))
 
     async def _check(self, db: Connection) -> None:
-        """A connection made anew still leads to the schema we opened."""
+        """Check that a new connection still leads to the schema we opened."""
         if self._facts is None:
             return
         facts = await read(db, self._location)
@@ -142,7 +142,7 @@ class PostgresStore:
         return self._time.now()
 
     def blobs(self) -> PostgresFiles:
-        """Files in the database, for what runs leave behind where no other place was named."""
+        """Files in the database, for artifacts and logs where no other place was named."""
         return PostgresFiles(self._server)
 
     def partition_of(self, task_id: str) -> int:
@@ -157,13 +157,13 @@ class PostgresStore:
         if len(tasks) == 1 and await self._created_alone(tasks[0]):
             return [CREATED]
         repeats = first_repeat(tasks)
-        if repeats is not None:  # what becomes of it depends on what became of the first
+        if repeats is not None:  # its outcome depends on that of the first
             before, after = tasks[:repeats], tasks[repeats:]
             return [*await self._create(before), *await self._create(after)]
         creation = Creation(tasks, self.partitions)
         if await self._created_alike(creation):
             return [CREATED] * len(tasks)
-        if len(tasks) > MAX_BATCH:  # each would keep the loop several times as long
+        if len(tasks) > MAX_BATCH:  # each would block the loop several times as long
             return [made for some in in_batches(tasks) for made in await self._create(some)]
         columns, topics = await creation.arguments(self._names)
         rows = list(zip(*columns, strict=True))
@@ -199,8 +199,9 @@ class PostgresStore:
             return False
         partition = self.partition_of(task.definition.id)
         arguments, topics = await arguments_of_one(task, effects, partition, self._names)
-        # What wakes others costs a call more than it saves while nobody sleeps, so it is sent with
-        # the record if somebody slept the last time, or a claim of this process stands.
+        # Arguments for waking others cost a call more than they save while no process is asleep, so
+        # they are sent with the record only if one was asleep the last time, or a claim of this
+        # process is parked.
         tells = self._sleepers or self._wake.parked.any
         if tells and not self._location.pgbouncer:
             row = await self._created_and_told(task, arguments, topics)
@@ -215,8 +216,8 @@ class PostgresStore:
     async def _created_and_told(
         self, task: Task, arguments: Sequence[Any], topics: set[str]
     ) -> Any:
-        """The same by the call that also wakes who sleeps elsewhere. (Not behind a pooler, where
-        every statement is in a transaction.)"""
+        """The same by the call that also wakes processes that are asleep elsewhere. (Not behind a
+        pooler, where every statement is in a transaction.)"""
         work = topics - {CONFIG_TOPIC}
         row = await self._server.call(
             self._calls.create_and_tell, *arguments, self._wake.work, list(work)
@@ -250,7 +251,7 @@ class PostgresStore:
         )
 
     async def _with_oldest(self, tasks: Sequence[Task], outcomes: list[Created]) -> list[Created]:
-        """What `discard-old` may evict, for those that a full queue refused."""
+        """The tasks that `discard-old` may evict, for those that a full queue refused."""
         oldest: dict[str, tuple[Task, ...]] = {}
         found: list[Created] = []
         for task, outcome in zip(tasks, outcomes, strict=True):

@@ -22,15 +22,16 @@ _KEEP_S = 1.0
 
 
 class Timers:
-    """What a timekeeper asks for."""
+    """The operations for timekeepers."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
-        self._held: dict[str, int] = {}  # until when, by task, what was taken is held back
+        self._held: dict[str, int] = {}  # by task, until when a taken timer is held back
         self._kept = 0.0
 
     async def take_due(self, partition: int, limit: int, hold_ms: int) -> Due:
-        """See the contract. What else a timekeeper does goes with it, once a second at the most."""
+        """See the contract. It also does the other chores of a timekeeper, once a second at the
+        most."""
         server = self._server
         jump = 0 if server.clock.virtual is not None else JUMP_MS
         keeps = time.monotonic() - self._kept >= _KEEP_S
@@ -82,7 +83,7 @@ class Timers:
         return [None] * len(known)
 
     def moved(self, applied: Sequence[Change]) -> None:
-        """What moved has a timer of its own, and is never armed anew."""
+        """A task that has moved has a timer of its own, and is not rearmed."""
         if self._held:
             for change in applied:
                 self._held.pop(change.before.id, None)

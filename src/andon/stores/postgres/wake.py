@@ -1,16 +1,16 @@
-"""Waking other processes, and being woken: LISTEN and NOTIFY, but only while somebody sleeps.
+"""Wakes other processes and is woken by them: LISTEN and NOTIFY, but only while one is asleep.
 
 A process that listens leaves a mark with the kinds of hints it sleeps for. Every write reads the
-marks of others with its own statement and, when there are any, sends one notification for all that
-has come together, after its commit: a NOTIFY inside the writing transaction would make commits
-wait for each other. A process that is kept busy takes its mark away, and leaves it again before it
-sleeps; then it wakes up once for nothing, because something may have come in between.
+marks of others with its own statement and, if there are any, sends one notification for all hints
+collected so far, after its commit: a NOTIFY inside the writing transaction would make commits wait
+for each other. A busy process removes its mark, and leaves it again before it sleeps; then it wakes
+up once for nothing, because a hint may have been missed in between.
 
-There are two channels: one for what every process listens to, and one for all else, so that who
-only submits is not woken by each of his own tasks. A process with workers has a hand-off channel of
-its own, which brings the tasks that are handed to its parked claims.
+There are two channels: one for what every process listens to, and one for all else, so that a
+process that only submits is not woken by each of its own tasks. A process with workers has a
+hand-off channel of its own, which brings the tasks that are handed to its parked claims.
 
-What is lost with a connection is made up for by the slow poll of whoever waits.
+Hints that are lost with a connection are made up for by the slow poll of each waiting loop.
 """
 
 import asyncio
@@ -42,12 +42,13 @@ _MOST_BYTES = 7_900
 """PostgreSQL takes notifications of less than 8,000 bytes."""
 
 _BUSY_AFTER = 200
-"""Notifications that came while nobody of ours waited, after which the mark is taken away."""
+"""After so many notifications that came while no listener of this process waited, the mark is
+removed."""
 
 _BACKOFF = ExponentialBackoff(0.02, 5.0)
 
 _LEAVE_S = 1.0
-"""How long a server may take over our leaving; a timekeeper finds the mark by itself."""
+"""How long closing waits for the server to remove our mark; otherwise a timekeeper removes it."""
 
 
 _TASK, _RUN = kind_of(task_topic("")), kind_of(run_topic(""))
@@ -72,7 +73,7 @@ class Wake:
         self._run = run
         self._calls = calls
         self._clock = clock
-        self.config = f"andon_{location.namespace}"  #: channel of what everybody hears
+        self.config = f"andon_{location.namespace}"  #: channel that every process listens to
         self.work = f"{self.config}_work"  #: channel of all else
         self._db: Connection | None = None
         self._kinds: set[str] = set()  # marked
@@ -114,7 +115,7 @@ class Wake:
             self._begin()
 
     def waiting(self, change: int) -> None:
-        """Somebody of ours begins (1) or stops (-1) to wait."""
+        """A listener of this process begins (1) or stops (-1) to wait."""
         self._waiters += change
         if change > 0:
             self._unheeded = 0
@@ -126,13 +127,13 @@ class Wake:
             self._keeper = asyncio.ensure_future(self._keep())
 
     async def _keep(self) -> None:
-        """Hold the listening connection and the mark as they are wanted, for as long as we live."""
+        """Keep the listening connection and the mark as they are wanted, until closed."""
         task = asyncio.current_task()
         assert task is not None
         while not task.cancelling():
             try:
                 await self._listen_until_lost(task)
-            except Exception:  # a cancel may come as one, out of the driver
+            except Exception:  # the driver may turn a cancel into one
                 self._db = None
                 self._kinds.clear()
             if not task.cancelling():
@@ -149,7 +150,7 @@ class Wake:
 
         db.add_termination_listener(end)
         try:
-            if task.cancelling():  # the driver kept it for itself (see `heeding`), and made this
+            if task.cancelling():  # the driver swallowed it (see `heeding`), and raised this
                 return
             await heeding(db.add_listener(self.config, self._heard))
             self._db = db
@@ -173,7 +174,7 @@ class Wake:
                 db.terminate()
 
     async def _open_handoff_channel(self, db: Connection) -> None:
-        """Listen to the hand-off channel, and hold the lock by which others know that we do."""
+        """Listen to the hand-off channel, and hold the lock that shows others that we do."""
         ear = secrets.randbits(62)
         await db.add_listener(f"{_HANDOFF_CHANNEL}{ear}", self._heard_run)
         await db.execute(self._calls.hear, ear)
@@ -206,13 +207,13 @@ class Wake:
         was_new = not self._kinds
         self._kinds = kinds
         if await self._others_wrote(db) or (self._lost and was_new):
-            # They did not see our mark.
+            # Writers may not have seen our mark.
             self._hub.hint_all(set(self._hub.listeners))
         self._lost = False
 
     async def _others_wrote(self, db: Connection) -> bool:
-        """Whether there are events newer than our own. While writes of ours are on their way, it
-        cannot be told; if there always are some, suppose so."""
+        """Whether there are events newer than our own. This cannot be decided while writes of ours
+        are on their way; if there always are some, it is assumed."""
         for _ in range(5):
             newest: int = await db.fetchval(self._calls.newest_pos)
             if newest <= self.newest_own:
@@ -257,8 +258,9 @@ class Wake:
         moved: Sequence[str] = (),
         begun: Sequence[str] = (),
     ) -> None:
-        """Hint those who listen here, and those elsewhere who sleep for such a kind. Of tasks that
-        moved, and of runs that began, topics are made only if somebody waits for one."""
+        """Hint the listeners of this process, and other processes that sleep for such a kind.
+        Topics of tasks that moved, and of runs that began, are made only if a listener waits for
+        one."""
         if self._hub.listeners:
             self._hub.hint_all(topics, moved, begun)
         if wanted:
@@ -272,12 +274,12 @@ class Wake:
                 self._sender = asyncio.ensure_future(self._send())
 
     def notes(self, topics: Set[str], wanted: Iterable[str] | None) -> tuple[list[str], list[str]]:
-        """What a user's transaction notifies of, by channel: everybody, this process too."""
+        """The notifications of a user's transaction, by channel: to every process, this one too."""
         kinds = set(wanted or ())
         return self._notes("", {topic for topic in topics if kind_of(topic) in kinds})
 
     def _notes(self, sender: str, topics: Set[str]) -> tuple[list[str], list[str]]:
-        """Channels, and what each of them is told."""
+        """Channels, and the payload for each."""
         parts = {self.config: topics & {CONFIG_TOPIC}, self.work: topics - {CONFIG_TOPIC}}
         told = {channel: payload(sender, part) for channel, part in parts.items() if part}
         return list(told), list(told.values())
@@ -292,7 +294,7 @@ class Wake:
             self._sender = None
 
     async def close(self) -> None:
-        """Send what is to be sent, take the mark away, let the connection go."""
+        """Send the pending notifications, remove the mark, close the connection."""
         if self._sender is not None:
             await asyncio.wait({self._sender}, timeout=_LEAVE_S)
         keeper, self._keeper = self._keeper, None

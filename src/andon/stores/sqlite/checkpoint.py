@@ -1,15 +1,15 @@
-"""Checkpoints, outside the committing thread: the log is folded into the file while commits go on.
+"""Checkpoints in a thread of their own: the log is folded into the file while commits go on.
 
 Passive: it never makes a reader wait, nor a writer that this thread keeps up with. But commits can
 be faster: a slow disk or a busy machine holds a checkpoint up and not them. So a writer that finds
 `CROWDED` pages in the log waits until a checkpoint was tried, once for each `GROWTH` pages.
 
 A log that was folded begins anew with the first commit that finds no reader in it. Where readers
-overlap, no commit ever does, and the log would grow for as long as they come. So a log of
-`RESTART` pages is begun anew by force: writers wait for a moment, while readers that are there
-finish and new ones read the file itself, in which everything stands by then. Who reads for longer
-than that moment (another program with a transaction open, a process that is stopped) still lets the
-log grow; it is tried again with every `GROWTH` pages, with more patience, up to `LONGEST_WAIT_MS`.
+overlap, no commit ever does, and the log would grow for as long as they come. So a log of `RESTART`
+pages is begun anew by force: writers wait for a moment, while readers that are there finish and new
+ones read the file itself, in which everything stands by then. A reader that takes longer than that
+moment (another program with a transaction open, a suspended process) still lets the log grow; it is
+tried again with every `GROWTH` pages, with more patience, up to `LONGEST_WAIT_MS`.
 
 A checkpoint flushes the log and the file, and a commit at that moment waits for the disk with it.
 So while commits are large there is one each time the log has grown by `GROWTH` pages. While they
@@ -44,7 +44,7 @@ CROWDED = 6_000
 """Pages in a log that its writer no longer adds to before a checkpoint was tried: 24 MB."""
 
 FIRST_WAIT_MS, LONGEST_WAIT_MS = 100, 400
-"""How long writers wait for those who read the log, the first time and at the most."""
+"""How long writers wait for readers of the log, the first time and at the most."""
 
 LARGE = 20
 """Moves in a commit that count as load."""
@@ -103,7 +103,7 @@ class Log:
         return os.fstat(self._file).st_size
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         os.close(self._file)
 
 
@@ -125,7 +125,7 @@ class Checkpointer(threading.Thread):
     def look(self, moves: int) -> None:
         """Called after a commit of so many moves: ask for a checkpoint if one is due, and wait
         until one was tried if the log is crowded."""
-        with contextlib.suppress(OSError):  # taken away under us: the next write says so
+        with contextlib.suppress(OSError):  # the file was removed: the next write raises so
             if self._log is None:
                 self._log = Log(self._location.path)
             has_grown = self._log.has_grown()
@@ -140,17 +140,18 @@ class Checkpointer(threading.Thread):
         ended = self._ended = Ended()
         self._closing = True
         self._asked.set()
-        if self._over.is_set():  # before it could know who waits
+        if self._over.is_set():  # the thread ended before `_ended` was set
             ended.set()
         await ended.wait()
 
     def give_up(self) -> None:
-        """End the thread, if it has begun, though nobody waits for that."""
+        """End the thread, if it has begun, without waiting for it."""
         self._closing = True
         self._asked.set()
 
     def let_go(self) -> None:
-        """Close the log, once nobody looks any more: the writer may commit after this thread."""
+        """Close the log, once no thread uses it: the writer may commit after this thread has
+        ended."""
         if self._log is not None:
             self._log.close()
             self._log = None
@@ -185,11 +186,12 @@ class Checkpointer(threading.Thread):
             return  # busy or full: the writer finds out by itself if it matters
         finally:
             self._tried.set()
-        # Without this pause a log that cannot shrink (a reader holds it) would be tried for ever.
+        # Without this pause a log that cannot shrink (a reader holds it) would be tried without
+        # end.
         threading.Event().wait(0.05)
 
     def _begin_anew(self, db: sqlite3.Connection) -> None:
-        """Let the next commit write the log from its start."""
+        """Make the next commit write the log from its start."""
         db.execute(f"PRAGMA busy_timeout = {self._wait_ms}")
         with self._lock:  # in turn: the other writers would only poll for SQLite's own lock
             is_read, _, _ = db.execute("PRAGMA wal_checkpoint(RESTART)").fetchone()

@@ -25,7 +25,8 @@ from andon.stores.sqlite.statements import CONFIG, LANES, LIFE
 from andon.stores.sqlite.transaction import Transaction
 
 FEW_QUEUES = 8
-"""Queues that are looked at one by one; of more, those that hold nothing are not met."""
+"""Up to so many queues are read one by one; if more are asked for, empty ones are skipped by the
+query."""
 
 MOST_STALE = 8
 """Empty lanes awake, or bounds too low, that a claim which writes nothing else leaves as they are:
@@ -38,14 +39,14 @@ _AFTER_ALL: Entry = (2**62, 0, 0)
 
 
 def claim(tx: Transaction, request: ClaimRequest, codes: KnownCodes) -> list[Task]:
-    """Hand out what there is room and code for, in the order of the queues asked."""
+    """Hand out tasks for which there is room and code, in the order of the queues asked."""
     again = tx.db.execute(LIFE.claimed, (request.token,)).fetchone()
     before: list[int] = [] if again is None else json.loads(again[0])
     if before:
         same = _same_again(tx, request, before)
         if same:
             return same
-    # Those that the token was given before count, so that no run id is used twice.
+    # Runs that the token was given before count, too, so that no run id is used twice.
     batch = _Batch(request, codes, first=len(before))
     for name, queue in _queues(tx, request):
         wanted = request.limit - len(batch.taken)
@@ -79,8 +80,8 @@ def _same_again(tx: Transaction, request: ClaimRequest, seqs: Sequence[int]) -> 
 
 
 def _queues(tx: Transaction, request: ClaimRequest) -> Iterator[tuple[str, int]]:
-    """The queues asked for, by name and id, in their order; of many only those that may hold
-    something."""
+    """The queues asked for, by name and id, in their order; if they are many, only those that may
+    hold something."""
     if len(request.queues) <= FEW_QUEUES:
         for name in request.queues:
             queue = tx.known_id(name)
@@ -199,11 +200,11 @@ class _Line:
 
 
 def _claim_queue(tx: Transaction, batch: _Batch, queue: int, limit: int) -> int:
-    """Take up to `limit` tasks of a queue; how many there were."""
+    """Take up to `limit` tasks of a queue. Returns how many."""
     part = _Part()
     place = tx.place(queue, batch.request.partition)
     known = tx.memory.awake.get(place)
-    if known is not None and len(known) == 1:  # nearly always, so it is done without more ado
+    if known is not None and len(known) == 1:  # nearly always, so it has a shorter way
         lane, kind, _, _ = known[0]
         if batch.may(kind):
             _from_one_lane(tx, batch, part, (lane, name_of_kind(kind)), limit)
@@ -216,7 +217,7 @@ def _claim_queue(tx: Transaction, batch: _Batch, queue: int, limit: int) -> int:
             _from_lanes(tx, batch, part, line, limit)
     if part.last:
         _write(tx, queue, part)
-    if batch.looked >= SCAN_BUDGET:  # what stands behind them is not to wait for the slow poll
+    if batch.looked >= SCAN_BUDGET:  # tasks behind them must not wait for the slow poll
         tx.hint_ready(tx.name_of(queue))
     return len(part.stamps)
 
@@ -365,7 +366,7 @@ def _let_expire(tx: Transaction, seq: int) -> None:
 
 
 def _allowed(tx: Transaction, config: QueueConfig, wanted: int) -> int:
-    """How many the queue's own limits let through now."""
+    """How many tasks the queue's own limits let through now."""
     if config.paused:
         return 0
     if config.max_concurrent is not None:

@@ -1,8 +1,8 @@
-"""Committing: decided moves written if the record is still what they were decided on.
+"""Commits decided moves, if the record is still what they were decided on.
 
-Changes that touch nothing but their records are first written together, with guarded statements;
-only if one of them did not match is each looked at alone, as all others are. So the common case
-costs no reads.
+Changes that touch only their records are first written together, with guarded statements; only if
+one of them did not match is each written alone, as all others are. So the common case costs no
+reads.
 """
 
 from collections import Counter
@@ -64,7 +64,7 @@ def commit(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed]:
 
 
 def _commit_together(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed]:
-    """Those that go with others."""
+    """The changes that can be written together."""
     tx.db.execute("SAVEPOINT batch")
     hints, ready = set(tx.hints), set(tx.ready)
     outcomes = _commit_plain(tx, prepared)
@@ -78,9 +78,9 @@ def _commit_together(tx: Transaction, prepared: Sequence[Prepared]) -> list[Chan
 
 
 def _goes_with_others(p: Prepared) -> bool:
-    """Whether a statement for many changes does for this one: its record is known by its key, and
-    there is nothing to look at but the revision. Most are reports of workers on runs in hand; the
-    payment of what a report bore is another."""
+    """Whether a statement for many changes can write this one: its record is known by its key, and
+    only the revision has to be checked. Most are reports of workers on runs in hand; paying the
+    debt of a report is another."""
     change = p.change
     return p.is_bare and change.before.ref > 0 and change.seen_lease is None
 
@@ -164,7 +164,7 @@ def _commit_alone(tx: Transaction, p: Prepared) -> Changed:
         return APPLIED if repeated else _GONE
     revision, lease_until, state, partition, last = row
     if change.before.state is State.UNKNOWN and state != State.UNKNOWN:
-        # Whoever read it found that it does not decode, and no claim or timer has met it yet.
+        # The caller found that it does not decode, and no claim or timer has read it yet.
         set_aside(tx, seq)
         return _conflict(tx, seq, change)
     lease_moved = change.seen_lease is not None and lease_until != change.seen_lease
@@ -226,7 +226,7 @@ def _is_needed(tx: Transaction, task_id: str) -> bool:
 
 
 def _leave(tx: Transaction, effects: Effects, task_id: str, seq: int, partition: int) -> None:
-    """Carry out what the change takes away."""
+    """Remove what the change removes from indexes and counts."""
     queue = tx.name_id(effects.queue)
     assert effects.left is not None
     tx.count(queue, effects.left, -1)
@@ -250,7 +250,7 @@ def _leave(tx: Transaction, effects: Effects, task_id: str, seq: int, partition:
 
 
 def _enter(tx: Transaction, p: Prepared, seq: int, partition: int, pos: int) -> None:
-    """Carry out what the change brings."""
+    """Add what the change adds to indexes and counts."""
     change, effects = p.change, p.effects
     assert effects.entry is not None
     tx.db.execute(LIFE.move, _move_row(p, seq, pos))
@@ -268,7 +268,7 @@ def _enter(tx: Transaction, p: Prepared, seq: int, partition: int, pos: int) -> 
 
 
 def _told(tx: Transaction, p: Prepared) -> Changed:
-    """Whether the end that was written has dependents to be told."""
+    """Whether the end that was written has dependents to be notified."""
     if not p.effects.ends:
         return APPLIED
     task_id = p.change.before.definition.id
@@ -281,7 +281,8 @@ def _told(tx: Transaction, p: Prepared) -> Changed:
 
 
 def _hint_worker(tx: Transaction, effects: Effects) -> None:
-    """Others made this move: whose run it ends or asks to stop is to know."""
+    """A caller other than the run's worker made this move: the worker whose run it ends or asks to
+    stop is to be hinted."""
     if effects.interrupts:
         tx.hints.add(control_topic(effects.interrupts))
 
@@ -353,7 +354,8 @@ def delete(
 
 
 def _drop_trimmed_events(tx: Transaction, seq: int) -> None:
-    """Events that the log has trimmed lived on for the record's history; they go with it."""
+    """Events that the log has trimmed were kept for the record's history; they are deleted with
+    it."""
     row = tx.db.execute(CONFIG.meta, ("log_start",)).fetchone()
     log_start = row[0] if row else 0
     if not log_start:

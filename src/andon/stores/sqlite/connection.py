@@ -14,17 +14,17 @@ SCHEMA_VERSION = 5
 """The schema this release writes. Kept in the file as `PRAGMA user_version`."""
 
 WRITER_VERSION = 2
-"""What a process must know to write to the file; one that has it open looks whenever another has
-written. 2: it enters tasks in the lists by name."""
+"""The version of the rules for writing to the file; a process that has it open checks it whenever
+another has written. 2: writers enter tasks in the lists by name."""
 
 _MOVES = {5: enter_lists}
-"""What is done to what the tables hold, by version, after its script."""
+"""The changes to the contents of tables, by version, after its script."""
 
 APPLICATION_ID = 0x414E444F
 """Marks a file as ours ("ANDO"), so that a foreign database is never written to."""
 
 MOST_LOG_BYTES = 64 * 1024 * 1024
-"""What the log may take on the disk, while nobody reads for long (`checkpoint`)."""
+"""Bytes that the log may take on the disk, while no reader takes long (`checkpoint`)."""
 
 BUSY_TIMEOUT_S = 10.0
 """How long SQLite itself waits for programs that do not take our side lock, such as a shell."""
@@ -56,9 +56,9 @@ def connect(location: Location, *, write: bool) -> sqlite3.Connection:
 def _set_up(db: sqlite3.Connection, location: Location, *, write: bool) -> None:
     db.execute("PRAGMA foreign_keys = OFF")
     db.execute(f"PRAGMA synchronous = {location.synchronous}")
-    # A thread of its own checkpoints; this is for the case that it could not begin.
+    # A separate thread checkpoints; this is for the case that it could not begin.
     db.execute("PRAGMA wal_autocheckpoint = 8000")
-    # A log that grew beyond this, because somebody read for long, gives the disk back.
+    # A log that grew beyond this, because of a long read, is truncated.
     db.execute(f"PRAGMA journal_size_limit = {MOST_LOG_BYTES}")
     db.execute("PRAGMA secure_delete = OFF")
     db.execute("PRAGMA temp_store = memory")

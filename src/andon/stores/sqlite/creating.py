@@ -94,8 +94,8 @@ def create_with_notes(
 
 
 def _may_be_refused(tx: Transaction, effects: Effects) -> bool:
-    """Whether more than its id can be taken. The hot path looks for nothing before it writes, and
-    lets the unique index say what is there already."""
+    """Whether more than its id can be taken. The fast path reads nothing before it writes, and lets
+    the unique index refuse an id that exists."""
     if effects.takes_key is not None:
         return True
     config = tx.configs.get(effects.queue)
@@ -127,7 +127,7 @@ def _insert_definitions(tx: Transaction, fresh: Sequence[Prepared]) -> int | Non
 
 
 def _create_each(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
-    """Look for what is taken first, and write the rest."""
+    """Look up taken ids and keys first, and write the rest."""
     taken = already_there(tx, [task.id for p in prepared for task in p.batch.tasks])
     outcomes: list[Created] = []
     fresh: list[Prepared] = []
@@ -173,10 +173,11 @@ def already_there(tx: Transaction, wanted: Sequence[str]) -> dict[str, Created]:
 def _refused(
     tx: Transaction, effects: Effects, task_id: str, keys: dict[str, str]
 ) -> Created | None:
-    """Why a record cannot be created, if so. `keys` are those taken earlier in this batch."""
+    """Why a record cannot be created; None if it can. `keys` are those taken earlier in this
+    batch."""
     key = effects.key_to_reserve(tx.now)
     if key is not None:
-        # First: making room in a full queue for a task whose key is held would be in vain.
+        # The key first: room made in a full queue for a task whose key is held would be wasted.
         holder = keys.get(key) or key_holder(tx, key, task_id, effects.heir_of)
         if holder is not None:
             return Created(CreateKind.KEY_HELD, holder=holder)
@@ -193,8 +194,7 @@ def _refused(
 
 
 def key_holder(tx: Transaction, key: str, task_id: str, heir_of: str = "") -> str | None:
-    """The task that keeps this one from a unique key: neither itself nor the one whose place it
-    takes.
+    """The task that keeps this one from a unique key: neither itself nor the one it supersedes.
 
     A reservation is a hint, its holder's record the truth: one that is past its period, or whose
     holder is gone or does not decode, holds nothing.
@@ -208,7 +208,7 @@ def key_holder(tx: Transaction, key: str, task_id: str, heir_of: str = "") -> st
 
 
 def hold_key(tx: Transaction, key: str, task_id: str, effects: Effects) -> None:
-    """Reserve a unique key, which nobody else holds, for as long as these effects say."""
+    """Reserve a unique key, which no other task holds, for as long as these effects say."""
     assert effects.entry is not None
     tx.db.execute(LIFE.hold_key, (key, task_id, effects.entry.unique_until))
 
@@ -219,7 +219,7 @@ def _oldest(tx: Transaction, queue: int) -> tuple[Task, ...]:
 
 
 def count(tx: Transaction, effects: Effects, n: int) -> None:
-    """Count so many records in, by the states that they enter."""
+    """Add so many records to the counts, by the states that they enter."""
     assert effects.state is not None
     queue = tx.name_id(effects.queue)
     tx.count(queue, effects.state, n)
@@ -239,13 +239,13 @@ def _write(tx: Transaction, fresh: Sequence[Prepared], first: int) -> None:
 
 
 class _Rows:
-    """What is gathered of all batches, to be written at once."""
+    """The rows collected from all batches, to be written at once."""
 
     def __init__(self) -> None:
         self.tasks: list[tuple[object, ...]] = []
         self.ready: list[tuple[object, ...]] = []
         self.lists: list[tuple[str, int]] = []
-        self.firsts: dict[int, Bound] = {}  #: of the lanes that got something
+        self.firsts: dict[int, Bound] = {}  #: of the lanes that got tasks
 
 
 def _add_rows(tx: Transaction, p: Prepared, first: int, rows: _Rows) -> None:

@@ -22,7 +22,7 @@ def link(tx: Transaction, links: Sequence[Link]) -> list[list[Ended]]:
             if parent == wish.child:
                 continue  # it waits only to be scheduled
             if tx.db.execute(EDGES.is_satisfied, (wish.child, parent)).fetchone():
-                # counted off already, but perhaps the child was not told that it is free
+                # counted already, but perhaps the child was not unblocked
                 ended.append(Ended(wish.child, parent, State.COMPLETED, wish.any_end))
                 if wish.loads and tx.db.execute(LIFE.seq_of, (parent,)).fetchone():
                     edge = (parent, wish.child, wish.loads, wish.any_end)
@@ -47,13 +47,13 @@ def states(db: sqlite3.Connection, ids: Sequence[str], stubs_since: int) -> list
 def _state(db: sqlite3.Connection, task_id: str, stubs_since: int) -> State | None:
     try:
         (state,) = db.execute(EDGES.state_of, (task_id, stubs_since)).fetchone()
-    except UnicodeEncodeError:  # nobody can have such an id
+    except UnicodeEncodeError:  # no task can have such an id
         return None
     return State(state) if state else None
 
 
 def settle(tx: Transaction, settlements: Sequence[Settlement]) -> list[int]:
-    """Mark edges as told and count them, once; what each leaves to its child."""
+    """Settle edges and count them, once. Returns how many each child still waits for."""
     left: list[int] = []
     for s in settlements:
         tx.db.execute(EDGES.tell, (s.parent, s.child))
@@ -69,7 +69,7 @@ def _count_off(tx: Transaction, s: Settlement) -> int:
     if tx.db.execute(EDGES.satisfy, edge).rowcount:
         tx.db.execute(EDGES.count_off, (s.child,))
     row = tx.db.execute(EDGES.fan_in, (s.child,)).fetchone()
-    if row is None:  # a child that has left `blocked` has no count any more: nothing remains
+    if row is None:  # a child that is no longer blocked has no count: nothing remains
         tx.db.execute(EDGES.drop_satisfied, (s.child,))
         return 0
     return row[0]
@@ -83,14 +83,15 @@ def _count_failing(tx: Transaction, s: Settlement) -> int:
 
 
 def let_go(tx: Transaction, edges: Sequence[tuple[str, str]]) -> list[None]:
-    """Edges hold nothing up any more; forget parents that waited only for them."""
+    """Edges no longer keep their parents from being deleted; remove parents from the list that
+    waited only for them."""
     tx.db.executemany(EDGES.let_go, edges)
     _let_go(tx, {parent for parent, _ in edges})
     return [None] * len(edges)
 
 
 def unlink(tx: Transaction, edges: Sequence[tuple[str, str]]) -> list[None]:
-    """Forget edges, and parents that wait only for them."""
+    """Remove edges, and parents from the list that waited only for them."""
     tx.db.executemany(EDGES.unlink, edges)
     _let_go(tx, {parent for parent, _ in edges})
     return [None] * len(edges)

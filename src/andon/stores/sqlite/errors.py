@@ -1,4 +1,4 @@
-"""What SQLite's errors mean to a user: wait, or do something about it."""
+"""Maps errors of SQLite to store errors: wait, or do something about it."""
 
 import sqlite3
 from pathlib import Path

@@ -62,13 +62,13 @@ def put_types(tx: Transaction, infos: Sequence[TypeInfo]) -> list[None]:
 
 
 def workers(db: sqlite3.Connection, now: int) -> list[WorkerInfo]:
-    """Workers heard of lately."""
+    """Workers that published themselves lately."""
     rows = db.execute(CONFIG.workers, (now - WORKER_SEEN_MS,))
     return [_decode_worker(body) for (body,) in rows]
 
 
 def put_worker(tx: Transaction, info: WorkerInfo) -> None:
-    """Say that a worker lives."""
+    """Record that a worker is alive."""
     seen = msgspec.structs.replace(info, seen_at=tx.now)
     tx.db.execute(CONFIG.put_worker, (info.id, tx.now, encode(seen)))
 
@@ -89,7 +89,7 @@ def put_setting(tx: Transaction, name: str, value: bytes, expect: bytes | None) 
 
 
 def trim(tx: Transaction, limit: int, most: int) -> int:
-    """Move the start of the event log on, and drop what nothing needs any more.
+    """Move the start of the event log on, and delete events that are no longer needed.
 
     An event whose record lives stays in the table for the record's history; only the log's start
     passes it.

@@ -1,7 +1,7 @@
-"""Which process holds the write lock of a file, or stands in the line for it, where that is known.
+"""Finds the processes that hold the write lock of a file or wait in line for it.
 
-Linux lists every lock with its process and its file (/proc/locks). Elsewhere, and of processes in
-another container, nothing is known.
+Linux lists every lock with its process and its file (/proc/locks). On other systems, and for
+processes in another container, nothing is found.
 """
 
 from pathlib import Path

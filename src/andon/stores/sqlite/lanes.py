@@ -1,9 +1,9 @@
 """Lanes: where ready tasks stand, one for each place (queue and partition) and kind of task.
 
-A lane that holds nothing to claim is asleep, and a claim does not meet it. One that is awake has a
-bound: nothing in it stands before. A bound may be too low, and an awake lane empty: to keep both
-exact would cost each claim and each submit a write. Claims that find one too low raise it, and put
-what they find empty to sleep.
+A lane with nothing to claim is asleep, and claims do not read it. A lane that is awake has a bound:
+no entry in it is before the bound. A bound may be too low, and an awake lane empty: keeping both
+exact would cost each claim and each submit a write. A claim that finds a bound too low raises it,
+and puts a lane that it finds empty to sleep.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,10 +12,10 @@ from andon.stores.sqlite.statements import LANES
 from andon.stores.sqlite.transaction import Transaction
 
 MOST_REMEMBERED = 10_000
-"""Lanes whose number is remembered; an application with more kinds looks some of them up."""
+"""How many lanes' numbers are cached; an application with more kinds looks some of them up."""
 
 MOST_PLACES, MOST_PER_PLACE = 256, 2_000
-"""Places whose lanes are remembered, and lanes of one of them."""
+"""How many places' lanes are cached, and how many lanes of one place."""
 
 Lane = tuple[int, str, int, int]
 """Number, kind, and bound: level and order."""

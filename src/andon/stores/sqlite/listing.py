@@ -1,7 +1,7 @@
-"""What records made before schema 5 stand in of the lists by name, entered once.
+"""Migration to schema 5: enters older records in the lists by name, once.
 
-Which lists those are is told by the record alone (`lifecycle.indexes.lists_of`), so every
-definition is read. This is part of the migration's transaction.
+Only the record says which lists those are (`lifecycle.indexes.lists_of`), so every definition is
+read. This is part of the migration's transaction.
 """
 
 import sqlite3
@@ -13,7 +13,7 @@ _PAGE = 2_000
 
 
 def enter_lists(db: sqlite3.Connection) -> None:
-    """Enter every record in the lists that it stands in."""
+    """Enter every record in the lists that it belongs to."""
     last = 0
     while rows := db.execute(READING.definitions_after, (last, _PAGE)).fetchall():
         db.executemany(LIFE.enter_list, lists_of_rows(rows))

@@ -1,15 +1,15 @@
 """The write lock: a side file that writers queue on, because SQLite's own lock is a poll.
 
 SQLite's busy handler sleeps up to 100 ms between tries and is unfair. An `flock` on a side file
-puts the writers in an order: it is a turnstile of two locks, and whoever waits holds the first
-while waiting for the second, so a writer that has just let go cannot take its own place again
-before the one who waited. It only orders those who take it: SQLite's lock still guards the data.
-The kernel lets go of it when its holder dies.
+puts the writers in an order: it is a turnstile of two locks, and a waiting writer holds the first
+while it waits for the second, so a writer that has just released the lock cannot take it again
+before the one that waited. It only orders the writers that use it: SQLite's lock still guards the
+data. The kernel releases it when its holder dies.
 
-Nothing ends a blocking `flock` after a while, and a process that is stopped (SIGSTOP, a paused
-container) while it stands in the line lets nobody pass. So a writer tries again and again, ever
-less often, and whoever the line does not let through goes on without an order
-(docs/decisions/turnstile.md has the measurements).
+A blocking `flock` has no timeout, and a process that is suspended (SIGSTOP, a paused container)
+while it is in the line blocks all others. So a writer tries again and again, ever less often, and
+if it gets no place in time it goes on without an order (docs/decisions/turnstile.md has the
+measurements).
 """
 
 import os
@@ -23,7 +23,7 @@ except ImportError:  # pragma: no cover - not on POSIX: SQLite's busy timeout al
     fcntl = None
 
 STOPPED_S = 2.0
-"""Waiting longer than that means that somebody in the line is stopped: a transaction takes
+"""Waiting longer than that means that a process in the line is suspended: a transaction takes
 milliseconds."""
 
 FIRST_PAUSE_S = 10e-6
@@ -54,7 +54,7 @@ class WriteLock:
                 self._holds = _take(file, end)
             finally:
                 fcntl.flock(turnstile, fcntl.LOCK_UN)
-        # Whoever is stopped is waited for once, not by every transaction until it goes on.
+        # One transaction waits for a suspended process, not every one until it goes on.
         self._patience_s = STOPPED_S if self._holds else 0.0
 
     def __exit__(
@@ -68,14 +68,14 @@ class WriteLock:
         self._holds = False
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for file in self._files or ():
             os.close(file)
         self._files = None
 
 
 def _take(file: int, end: float) -> bool:
-    """Take one of the locks; False if somebody kept it until `end`, in monotonic seconds."""
+    """Take one of the locks; False if another process kept it until `end`, in monotonic seconds."""
     assert fcntl is not None
     began = time.monotonic()
     while True:

@@ -17,7 +17,7 @@ def notes(db: sqlite3.Connection, names: Sequence[NoteName]) -> list[bytes | Non
 def _note(db: sqlite3.Connection, name: NoteName) -> bytes | None:
     try:
         row = db.execute(CONFIG.note, name).fetchone()
-    except UnicodeEncodeError:  # nothing can have such a name
+    except UnicodeEncodeError:  # no note can have such a name
         return None
     return None if row is None else bytes(row[0])
 
@@ -39,8 +39,8 @@ def _put(tx: Transaction, put: PutNote) -> NotePut:
 
 
 def put_in_order(tx: Transaction, puts: Sequence[PutNote]) -> list[bool]:
-    """Compare and set each in turn, where one may follow upon another of the same name: whether it
-    was what was decided on. Each name is looked up once and written once."""
+    """Compare and set each in turn, where several may have the same name. Returns whether each was
+    the one that was decided on. Each name is looked up once and written once."""
     found: dict[NoteName, bytes | None] = {}
     changed: dict[NoteName, bytes | None] = {}
     kept: list[bool] = []

@@ -1,4 +1,4 @@
-"""The open database file: its threads, the hints between processes, configuration as last read.
+"""The open database file: its threads, the hints between processes, the configuration as last read.
 
 Writes go through one thread with group commit, reads through another; the loop never touches the
 disk.
@@ -109,7 +109,7 @@ class OpenFile:
         if wake is not None and loop is not None:
             loop.remove_reader(wake.receiver)
 
-        # The writer last: it is the one that closes the log when nobody else is on the file.
+        # The writer last: it closes the log when no other connection is on the file.
         for thread in (checkpointer, reader, writer):
             await thread.finish()
         checkpointer.let_go()
@@ -164,8 +164,8 @@ class OpenFile:
     def _committing(self, transaction: Transaction) -> None:
         """In the writer's thread, before the commit.
 
-        Other processes hear of new work now: a claim waits for the write lock, so it cannot come
-        too early, and its process wakes up while this one waits for the disk.
+        Other processes are hinted of new work now: a claim waits for the write lock, so it cannot
+        come too early, and its process wakes up while this one waits for the disk.
         """
         if transaction.ready and self._wake is not None:
             self._wake.send(transaction.ready)
@@ -183,7 +183,7 @@ class OpenFile:
             or (moved and "task" in self._kinds)
             or (begun and "run" in self._kinds)
         ):
-            with contextlib.suppress(RuntimeError):  # the loop is closing: nobody listens
+            with contextlib.suppress(RuntimeError):  # the loop is closing: it has no listener
                 self._loop.call_soon_threadsafe(self._hub.hint_all, hints, moved, begun)
         if self._wake is not None:
             others = transaction.hints if transaction.is_ready_told else hints
@@ -203,7 +203,7 @@ class OpenFile:
     def _hinted_from_outside(self) -> None:
         if self._wake is None:
             return
-        if self._wake.kinds != self._kinds.keys():  # it was told what nobody listens for any more
+        if self._wake.kinds != self._kinds.keys():  # no listener is left for its hint
             self._wake.listen(self._kinds)
         hints = self._wake.receive()
         whole = {topic for topic in hints if ":" not in topic}
@@ -218,8 +218,8 @@ class OpenFile:
                 self._kinds[kind] = count
             else:
                 self._kinds.pop(kind, None)
-        # Others go on hinting what nobody listens for any more, until that wakes this process in
-        # vain once: one who waits for each of his tasks in turn would else rename the socket twice
-        # for each.
+        # Others go on sending hints for which nothing listens any more, until one has woken this
+        # process for nothing: otherwise a caller that waits for each of its tasks in turn would
+        # rename the socket twice for each.
         if self._wake is not None and not self._kinds.keys() <= self._wake.kinds:
             self._wake.listen(self._kinds)

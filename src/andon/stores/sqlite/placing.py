@@ -1,4 +1,4 @@
-"""Where a record stands in the ready order, and what its key admits.
+"""Places records in the ready order, as far as their concurrency keys admit.
 
 A task with a concurrency key counts against the key while it is ready or active. In a queue with
 `max_concurrent_per_key`, what is above that is parked outside the ready order, and promoted when
@@ -16,12 +16,14 @@ from andon.stores.sqlite.statements import LANES
 from andon.stores.sqlite.transaction import PARKED, Transaction
 
 MOST_MOVED = 200
-"""Tasks parked or let through in one transaction; others are not to wait for longer ones."""
+"""How many tasks one transaction parks or lets through; other writers must not wait for longer
+ones."""
 
 
 class Progress(NamedTuple):
-    """How far a queue has come on the way to a new limit per key: first what is above it is parked,
-    beginning with the key that has most, then what fits is let through, key by key."""
+    """How far a queue has come on the way to a new limit per key: first the tasks above it are
+    parked, beginning with the key that has most, then those that fit are let through, key by
+    key."""
 
     parks: bool = True
     n: int = 2**62
@@ -84,7 +86,8 @@ def leave_key(tx: Transaction, queue_name: str, key: str, *, returns: bool) -> N
 
 
 def promote(tx: Transaction, queue_name: str, key: str) -> int:
-    """Admit parked tasks of a key while its limit has room, and up to `MOST_MOVED`; how many."""
+    """Admit parked tasks of a key while its limit has room, and up to `MOST_MOVED`. Returns how
+    many."""
     queue = tx.name_id(queue_name)
     limit = _limit(tx, queue_name)
     room = MOST_MOVED if limit is None else limit - _admitted(tx, queue, key)
@@ -105,7 +108,7 @@ def promote(tx: Transaction, queue_name: str, key: str) -> int:
 
 
 def readmit(tx: Transaction, queue_name: str, progress: Progress) -> Progress | None:
-    """A queue's limit per key changed: move a bounded number of tasks to where it says. How far
+    """A queue's limit per key changed: park or admit a bounded number of tasks. Returns how far
     that came; None when all is done."""
     queue = tx.name_id(queue_name)
     if progress.parks:
@@ -151,8 +154,8 @@ def _let_through(
 
 
 def admit_run(tx: Transaction, entry: IndexEntry) -> None:
-    """A record came in with its run in hand: it counts against its key, if it has one, and what
-    is ready of that key above the limit is parked."""
+    """A record was restored with its run in hand: it counts against its key, if it has one, and
+    ready tasks of that key above the limit are parked."""
     if entry.key is None:
         return
     queue = tx.name_id(entry.queue)

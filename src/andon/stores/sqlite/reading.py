@@ -23,7 +23,7 @@ from andon.stores.sqlite.transaction import DEAD, PARKED
 
 _LAST = 2**62
 _Place = tuple[int, ...]
-"""Where a record stands on an axis: its key last, before it what the axis is ordered by besides."""
+"""The position of a record on an axis: its key last, before it the other columns of the order."""
 
 _AFTER_ANY = "\x7f"
 """Sorts after every character that an id may have."""
@@ -37,7 +37,7 @@ def read_task(db: sqlite3.Connection, task_id: str) -> Task | None:
     """One record by id."""
     try:
         row = db.execute(READING.record, (task_id,)).fetchone()
-    except UnicodeEncodeError:  # nobody can have such an id
+    except UnicodeEncodeError:  # no task can have such an id
         return None
     return None if row is None else task_of_row(row)
 
@@ -68,10 +68,12 @@ def history(db: sqlite3.Connection, task_id: str) -> History:
 
 
 def events(db: sqlite3.Connection, cursor: str, limit: int) -> EventPage:
-    """Events after a place. What was trimmed, or was lost with what the reader knows, is a gap."""
+    """Events after a place. Events that were trimmed, or that the file lost after the reader had
+    read them, are a gap."""
     row = db.execute(CONFIG.meta, ("log_start",)).fetchone()
     start: int = row[0] if row else 0
-    # "" is a new reader, who begins at the oldest kept; what is no place is of another log
+    # "" is a new reader, which begins at the oldest event; a text that is no place is of another
+    # log
     asked = place_of(cursor, _MOST_POSITION)
     place, gap = asked or Place(start), bool(cursor) and asked is None
     if place.position < start:
@@ -167,14 +169,14 @@ def _queue_name(db: sqlite3.Connection, queue: int) -> str:
 
 
 def tombstones(db: sqlite3.Connection, ids: Sequence[str], since: int) -> list[Tombstone | None]:
-    """What is left of tasks that were deleted after `since`."""
+    """The tombstones of tasks that were deleted after `since`."""
     return [_tombstone(db, task_id, since) for task_id in ids]
 
 
 def _tombstone(db: sqlite3.Connection, task_id: str, since: int) -> Tombstone | None:
     try:
         row = db.execute(READING.tombstone, (task_id, since)).fetchone()
-    except UnicodeEncodeError:  # nobody can have such an id
+    except UnicodeEncodeError:  # no task can have such an id
         return None
     return None if row is None else Tombstone(State(row[0]), row[1], row[2])
 
@@ -187,7 +189,7 @@ def discarded(db: sqlite3.Connection, ids: Sequence[str], since: int) -> list[Di
 def _discarded(db: sqlite3.Connection, task_id: str, since: int) -> Discarded | None:
     try:
         rows = db.execute(READING.discarded, (task_id, since)).fetchall()
-    except UnicodeEncodeError:  # nobody can have such an id
+    except UnicodeEncodeError:  # no task can have such an id
         return None
     return discarded_of(task_id, [decode_event(row[0]) for row in rows])
 
@@ -209,7 +211,7 @@ def find(db: sqlite3.Connection, query: Query) -> Page:
 def _axis(db: sqlite3.Connection, query: Query, start: _Place) -> Iterator[_Place]:
     """Places of records in order, from an index; `matches` filters the rest."""
     suffix = "_newest" if query.newest_first else ""
-    # enough for the budget and one more, so that the end is told from the budget
+    # enough for the budget and one more, which tells the end of the list from the end of the budget
     most = max(SCAN_BUDGET, query.limit) + 1
 
     def walk(name: str, *arguments: object) -> Iterator[_Place]:

@@ -1,4 +1,4 @@
-"""Restoring: records moved in from another store, in whatever state they were there."""
+"""Restores records copied from another store, in whatever state they were there."""
 
 from collections.abc import Sequence
 
@@ -28,7 +28,7 @@ def prepare(snapshots: Sequence[Snapshot], partitions: int) -> list[Arrival]:
 
 
 def restore(tx: Transaction, arrivals: Sequence[Arrival]) -> list[bool]:
-    """Write those whose id is free; which they were, in order."""
+    """Write those whose id is free. Returns which were, in order."""
     taken = set(already_there(tx, [snapshot.task.id for _, snapshot in arrivals]))
     outcomes: list[bool] = []
     fresh: list[Arrival] = []
@@ -87,7 +87,7 @@ def _index(tx: Transaction, seq: int, p: Prepared, snapshot: Snapshot) -> None:
         tx.db.execute(LIFE.put_result, (seq, task.result))
     key = effects.key_to_reserve(tx.now)
     if key is not None and key_holder(tx, key, task_id) is None:
-        hold_key(tx, key, task_id, effects)  # held by nobody else, it is ours
+        hold_key(tx, key, task_id, effects)  # no other task holds it, so it is this one's
     if entry.state is State.PENDING:
         place(tx, entry, seq, p.partitions[0])
     elif entry.state is State.ACTIVE:

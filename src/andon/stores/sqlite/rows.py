@@ -1,4 +1,4 @@
-"""Many rows in few statements.
+"""Writes many rows in few statements.
 
 `executemany` steps the statement once a row and takes the interpreter's lock back after each;
 beside handlers that compute in threads, it may wait for that lock each time. A block of rows in

@@ -1,7 +1,7 @@
 """The embedded store: one file, any number of processes on one machine.
 
-What a caller was told is on disk: `synchronous=full` flushes the log before an outcome is
-given (so it survives a power cut), `normal` does not wait for the flush (it survives a crash of
+An outcome is returned only when it is on disk: `synchronous=full` flushes the log before an outcome
+is given (so it survives a power cut), `normal` does not wait for the flush (it survives a crash of
 the process, not of the machine).
 """
 
@@ -95,8 +95,8 @@ class SqliteStore(OpenFile):
         return self._write(lambda tx: creating.create_with_notes(tx, puts, prepared))
 
     async def claim(self, request: ClaimRequest) -> list[Task]:
-        # If the caller goes away meanwhile, what it was given is found again under its token, or
-        # its lease runs out; nothing is lost (docs/store-contract.md, 4).
+        # If the caller goes away meanwhile, the tasks it was given are found again under its token,
+        # or their leases run out; nothing is lost (docs/store-contract.md, 4).
         claimed = await self._write(lambda tx: claiming.claim(tx, request, self._codes))
         if len(claimed) < request.limit:
             self._hint_when_rate_allows(request)
@@ -120,7 +120,7 @@ class SqliteStore(OpenFile):
 
     async def commit(self, changes: Sequence[Change]) -> list[Changed]:
         outcomes = await each_alone(self._commit, changes, change_refused)
-        if self._held:  # what moved has a timer of its own, and is never armed anew
+        if self._held:  # a task that has moved has a timer of its own, and is not rearmed
             for change, outcome in zip(changes, outcomes, strict=True):
                 if outcome.kind is ChangeKind.APPLIED:
                     self._held.pop(change.before.id, None)
@@ -134,7 +134,7 @@ class SqliteStore(OpenFile):
         if not self._virtual and self._clock.jumped() > JUMP_MS:
             self._leases_wait_until = self.now() + LEASE_PATIENCE_MS
         wait_until = self._leases_wait_until
-        # A look first: most of the time nothing is due, and looking costs no write lock.
+        # A read first: most of the time nothing is due, and reading takes no write lock.
         now = self.now()
         first = await self._read(lambda db: timing.first_timer(db, partition))
         if first is None or first > now:
@@ -192,7 +192,8 @@ class SqliteStore(OpenFile):
         await each_alone(some, edges, edge_refused)
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
-        # Those that were taken last come last: what cannot be finished is not to hide the others.
+        # Those that were taken last come last: a fan-out that cannot be finished must not hide the
+        # others.
         after = self._unsettled_after
         taken = await self._read(lambda db: dependencies.unsettled(db, after, limit))
         self._unsettled_after = taken[-1][0] if taken else ""
@@ -263,7 +264,7 @@ class SqliteStore(OpenFile):
         return done
 
     async def _readmit(self, queue: str) -> None:
-        """Bring the tasks of a queue to where its new limit per key says, a few at a time."""
+        """Park or admit the tasks of a queue under its new limit per key, a few at a time."""
         progress: placing.Progress | None = placing.Progress()
         while progress is not None:
             progress = await self._write(_readmit_some(queue, progress))
@@ -313,7 +314,7 @@ class SqliteStore(OpenFile):
 
     async def trim(self, limit: int) -> int:
         for (queue,) in await self._read(lambda db: db.execute(LANES.readmissions).fetchall()):
-            await self._readmit(queue)  # whoever had begun it was cut short
+            await self._readmit(queue)  # the process that had begun it was cut short
         return await self._write(lambda tx: fleet.trim(tx, limit, self._location.max_events))
 
     async def info(self) -> StoreInfo:

@@ -2,8 +2,8 @@
 
 An operation is a function of a connection (or transaction). The writer runs all that wait in one
 transaction with one commit (group commit), so under load many callers share one flush to disk, and
-at rest a single operation waits for nobody. If one of them fails, the transaction is rolled back
-and they are run again one by one, so that each stands or falls alone.
+at rest a single operation does not wait. If one of them fails, the transaction is rolled back and
+they are run again one by one, so that each fails alone.
 """
 
 import asyncio
@@ -33,10 +33,10 @@ MOST_PER_COMMIT = 64
 """Operations in one transaction at the most; others should not wait for longer ones."""
 
 LONGEST_SNAPSHOT_S = 0.01
-"""After so long the reader begins anew, whatever waits."""
+"""After so long the reader begins a new snapshot, whatever waits."""
 
 PATIENCE_S = 15.0
-"""How long a passing trouble (locked, full, I/O) is retried before the caller is told."""
+"""How long a temporary error (locked, full, I/O) is retried before the caller gets it."""
 
 _BACKOFF = ExponentialBackoff(0.02, 1.0)
 
@@ -60,7 +60,7 @@ class Call:
 
 
 class Ended:
-    """Tells a loop that a thread has ended. Needs no other thread, so it works at exit too."""
+    """Notifies a loop that a thread has ended. Needs no other thread, so it works at exit too."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -68,7 +68,7 @@ class Ended:
 
     def set(self) -> None:
         """Called in the thread, last of all."""
-        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits
+        with contextlib.suppress(RuntimeError):  # the loop is closed: it has no waiter
             self._loop.call_soon_threadsafe(self._resolve)
 
     def _resolve(self) -> None:
@@ -110,7 +110,7 @@ class OperationThread(threading.Thread):
         return future.result()
 
     async def finish(self) -> None:
-        """Do what was handed over, close the connection, end the thread."""
+        """Run what was handed over, close the connection, end the thread."""
         self._closed = True
         ended = Ended()
         self._ended = ended
@@ -118,7 +118,7 @@ class OperationThread(threading.Thread):
         await ended.wait()
 
     def give_up(self) -> None:
-        """Close the connection though nobody waits for that, begun or not."""
+        """Close the connection without waiting for it, begun or not."""
         if self.ident is None:
             self._db.close()
             self._close()
@@ -147,8 +147,8 @@ class OperationThread(threading.Thread):
             self._ended.set()
 
     def _add_waiting(self, group: list[Call]) -> None:
-        """Let what waits by now join the group, as far as it may grow."""
-        calls = self._calls  # nobody else takes from it
+        """Let the operations that wait by now join the group, as far as it may grow."""
+        calls = self._calls  # only this thread takes from it
         while not (calls.empty() or self._finishing) and len(group) < MOST_PER_COMMIT:
             call = calls.get_nowait()
             if call is None:
@@ -160,10 +160,10 @@ class OperationThread(threading.Thread):
         raise NotImplementedError
 
     def _close(self) -> None:
-        """Let go of what else the thread holds."""
+        """Release the other resources of the thread."""
 
     def _settle(self, group: list[Call]) -> None:
-        """Tell the callers how their operations ended."""
+        """Give the callers the outcomes of their operations."""
         by_loop: dict[asyncio.AbstractEventLoop | None, list[Call]] = {}
         for call in group:
             by_loop.setdefault(call.loop, []).append(call)
@@ -171,7 +171,7 @@ class OperationThread(threading.Thread):
             if loop is None:
                 _tell(calls)
             else:
-                # a closed loop has nobody waiting any more
+                # a closed loop has no waiters any more
                 with contextlib.suppress(RuntimeError):
                     loop.call_soon_threadsafe(_tell, calls)
 
@@ -180,7 +180,7 @@ class OperationThread(threading.Thread):
 
 
 def _tell(calls: list[Call]) -> None:
-    """Tell the callers, in their own loop if they have one. One who went away hears nothing."""
+    """Resolve the calls, in the caller's own loop if it has one. A cancelled call gets nothing."""
     for call in calls:
         if call.future.done():
             continue
@@ -193,8 +193,8 @@ def _tell(calls: list[Call]) -> None:
 class Writer(OperationThread):
     """Owns the writing connection.
 
-    In this thread, `committing` is told of each transaction before it commits, while other
-    processes' writers wait, and `committed` after its callers were told how it ended.
+    In this thread, `committing` is called with each transaction before it commits, while other
+    processes' writers wait, and `committed` after its callers got their outcomes.
     """
 
     def __init__(
@@ -257,14 +257,14 @@ class Writer(OperationThread):
         for transaction in done:
             try:
                 self._committed(transaction)
-            except Exception:  # what is written stays written; who listens looks again by itself
+            except Exception:  # the commit stands; listeners look again by themselves
                 log.exception("%s: hints were not given", self.name)
 
     def _close(self) -> None:
         self._lock.close()
 
     def _transact(self, group: list[Call], *, joining: bool = False) -> None:
-        """Run a group in one transaction. `joining`: what came meanwhile joins it."""
+        """Run a group in one transaction. `joining`: operations that arrived meanwhile join it."""
         with self._lock:
             self._same_file.check()
             self._db.execute("BEGIN IMMEDIATE")
@@ -276,7 +276,8 @@ class Writer(OperationThread):
                 if joining and not self._calls.empty():
                     first = len(group)
                     self._add_waiting(group)
-                    # Their moves were decided since: what is claimed now is not dated before.
+                    # Their moves were decided since the last time: a claim now must not be dated
+                    # before them.
                     transaction.now = self._now()
                     for call in group[first:]:
                         call.result = call.run(transaction)
@@ -293,12 +294,12 @@ class Writer(OperationThread):
                     if self._db.in_transaction:
                         self._db.execute("ROLLBACK")
                 raise
-            self._same_file.check()  # nobody is told of what went to a file that is gone
+            self._same_file.check()  # a write to a deleted file must not be reported as done
         self._to_tell.append(transaction)
 
 
 class Reader(OperationThread):
-    """Owns the reading connection. Operations that wait together see one snapshot, but for
+    """Owns the reading connection. Operations that wait together see one snapshot, for up to
     `LONGEST_SNAPSHOT_S`: while it lasts, the log cannot begin anew."""
 
     def __init__(self, db: sqlite3.Connection, path: str) -> None:

@@ -1,5 +1,5 @@
-"""Timers taken, pushed on, and set anew; leases given time when the store was away
-(docs/rulings.md, R19)."""
+"""Takes, holds and sets timers; gives leases more time after the store was away (docs/rulings.md,
+R19)."""
 
 import sqlite3
 from collections.abc import Sequence

@@ -27,13 +27,13 @@ _MOST_NAMES = 10_000
 
 
 def counted_as(day: int, tally: str = "") -> str:
-    """What a tally of a day is called among the counts; without one, what comes before all of the
-    day. Days have seven digits, up to the year 9999, so that they sort."""
+    """The key of a day's tally among the counts; without a tally, a key before all of that day.
+    Days have seven digits, up to the year 9999, so that they sort."""
     return f"+{day:07d} {tally}"
 
 
 class Memory:
-    """What is remembered across transactions, so that it need not be looked up."""
+    """Values cached across transactions, so that they need not be looked up."""
 
     def __init__(self) -> None:
         self.ids: dict[str, int] = {}  #: of queue names; they never change
@@ -46,11 +46,11 @@ class Memory:
         writes."""
         self.next_keys: tuple[int, int] | None = None
         """The next record key and event position. Until another process writes."""
-        self.has_no_tombstones = False  #: it is known that there are none; until one is written
+        self.has_no_tombstones = False  #: there are none, until one is written
         self.days_from = 0  #: of the daily history: days before this one were dropped
 
     def forget(self) -> None:
-        """Forget everything: what is remembered of a transaction that failed was not written."""
+        """Forget everything: values cached in a transaction that failed were not written."""
         self.ids.clear()
         self.names.clear()
         self.lanes.clear()
@@ -84,9 +84,9 @@ class Transaction:
         self.hints: set[str] = set()
         self.ready: set[str] = set()
         """Topics that say there is something to claim."""
-        self.is_ready_told = False  #: other processes were told `ready` before the commit
+        self.is_ready_told = False  #: other processes were hinted `ready` before the commit
         self.moved: list[str] = []  #: ids of tasks, whose own topics are to be hinted too
-        self.begun: list[str] = []  #: and of those of which a run began or progressed
+        self.begun: list[str] = []  #: and of tasks of which a run began or progressed
         self.memory = memory
         self._counts: dict[tuple[int, str], int] = {}
         self._tallies: dict[tuple[str, int, Tally], int] = {}
@@ -138,7 +138,8 @@ class Transaction:
         return positions
 
     def _take_positions(self, ids: Sequence[str], told: list[str]) -> range:
-        """Positions for an event of each of these tasks, of which is `told` after the commit."""
+        """Positions for an event of each of these tasks. Adds their ids to `told`, the tasks that
+        are hinted after the commit."""
         if not self._next_pos:
             self._find_next()
         first = self._next_pos
@@ -165,7 +166,7 @@ class Transaction:
             self._events.clear()
 
     def name_id(self, name: str) -> int:
-        """The id of a queue, which is known from now on."""
+        """The id of a queue, which is created if it is new."""
         found = self.memory.ids.get(name) or self.known_id(name)
         if found is None:
             found = self.db.execute(CONFIG.new_name, (name,)).lastrowid
@@ -175,7 +176,7 @@ class Transaction:
         return found
 
     def known_id(self, name: str) -> int | None:
-        """The id of a queue; None if nothing was ever heard of it."""
+        """The id of a queue; None if it is not known."""
         known = self.memory.ids
         found = known.get(name)
         if found is None:
@@ -218,7 +219,7 @@ class Transaction:
         return (row[0] if row else 0) + self._counts.get((queue, state), 0)
 
     def hint_ready(self, queue: str) -> None:
-        """Something to claim."""
+        """Hint that there is something to claim."""
         self.ready.add(ready_topic(queue))
 
     def hint_timers(self, timers: Iterable[int | None]) -> None:
@@ -226,12 +227,12 @@ class Transaction:
         self.hint_timer(min((timer for timer in timers if timer is not None), default=None))
 
     def hint_timer(self, timer: int | None) -> None:
-        """A timer was set; worth a hint if no timekeeper wakes up by itself in time."""
+        """A timer was set; hint it if no timekeeper wakes up by itself in time."""
         if timer is not None and timer - self.now < NEAR_TIMER_MS:
             self.hints.add(TIMER_TOPIC)
 
     def finish(self) -> None:
-        """Write what was gathered."""
+        """Write the collected counts."""
         self.flush_events()
         if self.moved or self.begun:
             self.hints.add(EVENTS_TOPIC)

@@ -1,9 +1,9 @@
 """Wake-ups between processes on one file: a datagram socket each, in a folder beside the file.
 
 A socket's name says what its process listens for (`<pid>.<random>.<letters>`, one letter per kind
-of topic), so that nobody is woken for nothing. A hint that does not fit, or finds a full buffer, is
-dropped: the receiver has others waiting, and a slow poll backs every hint. A socket that refuses
-belongs to a dead process and is removed by whoever notices.
+of topic), so that no process is woken for nothing. A hint that does not fit, or finds a full
+buffer, is dropped: the receiver has others waiting, and a slow poll backs every hint. A socket that
+refuses belongs to a dead process and is removed by the process that notices.
 """
 
 import contextlib
@@ -32,11 +32,12 @@ _LONGEST_PATH = 100
 """Bytes a socket's path may have on every system we run on (sun_path is 104 to 108)."""
 
 _MOST_TOPICS = 40
-"""A hint that names more topics says the kind alone, which wakes all listeners of that kind."""
+"""A hint that would name more topics names only the kind, which wakes all listeners of that
+kind."""
 
 
 class WakeSocket:
-    """This process's socket, and the way to everybody else's."""
+    """This process's socket, and the sending to those of all other processes."""
 
     def __init__(self, database: Path) -> None:
         self._folder = _folder(database)
@@ -52,7 +53,7 @@ class WakeSocket:
         self.receiver.setblocking(False)
 
     def listen(self, kinds: Iterable[str]) -> None:
-        """Say which kinds of topics this process wants to hear of."""
+        """Set the kinds of topics that this process listens for."""
         self.kinds = frozenset(kinds)
         letters = "".join(sorted(_KINDS[kind] for kind in self.kinds))
         path = self._folder / f"{self._stem}.{letters or '-'}"
@@ -100,8 +101,9 @@ class WakeSocket:
 
     def _others(self) -> list[str]:
         try:
-            # The folder's time has the kernel's tick for its grain: what came in the tick in which
-            # it was read would stay unseen, so it is read again every second at the least.
+            # The folder's time is only as fine as the kernel's tick: a socket made in the tick of
+            # the last read would stay unseen, so the folder is read again every second at the
+            # least.
             found = os.stat(self._folder)  # noqa: PTH116 - Path.stat costs twice as much
             changed = (found.st_mtime_ns, int(time.monotonic()))
             if changed != self._seen:
