@@ -1,5 +1,5 @@
-"""The HTTP service: everything that is not a Python process with the store's URL comes in here.
+"""The HTTP service, for every client that does not use the store directly.
 
-`service.Service` holds what one process serves with, `app.make_app` makes the ASGI application,
+`service.Service` holds the parts of one service process, `app.make_app` makes the ASGI application,
 `server.serve` runs it until told to stop.
 """

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 def rerun_of(given: "bodies.Rerunning | bodies.Act") -> Rerun:
-    """The command. Raises `InvalidSubmission` for a moment that is none."""
+    """The command. Raises `InvalidSubmission` for a text that is no time."""
     return Rerun(
         run_at=None if given.run_at is None else moment_ms("run_at", given.run_at),
         deadline=None if given.deadline is None else moment_ms("deadline", given.deadline),
@@ -46,14 +46,15 @@ def rerun_of(given: "bodies.Rerunning | bodies.Act") -> Rerun:
 
 
 def reprioritise_of(priority: int | str) -> Reprioritise:
-    """The command. Raises `InvalidSubmission` for a priority that is none."""
+    """The command. Raises `InvalidSubmission` for an invalid priority."""
     number = to_priority("priority", priority)
     check_priority(number)
     return Reprioritise(priority=number)
 
 
 def doing(engine: "Engine", act: bodies.Act) -> Act:
-    """What the body asks for, as something to do to ids. Raises `Problem` where a part lacks."""
+    """The act that the body asks for, as a function of ids. Raises `Problem` where a part is
+    missing."""
     match act.action:
         case "cancel":
             return lambda ids: engine.cancel(ids, force=act.force)
@@ -88,7 +89,7 @@ def scope_of(action: str) -> str:
 async def act_on_one(
     request: "Call", task_id: str, scope: str, do: Callable[[Sequence[str]], Awaitable[list[Acted]]]
 ) -> ActedOn:
-    """Do it to one task, which must exist. Raises what it was refused with."""
+    """Do it to one task, which must exist. Raises the error of a refusal."""
     [task] = await request.service.engine.get([task_id])
     if task is None:
         raise TaskNotFound(task_id)
@@ -100,8 +101,8 @@ async def act_on_one(
 
 
 async def edit_one(request: "Call", task_id: str, args: bytes, successor: str) -> Submitted:
-    """Edit one task, which must exist. Whoever edits it submits its successor, so must be allowed
-    to submit a task with its scopes (docs/rulings.md, R29)."""
+    """Edit one task, which must exist. An edit submits the task's successor, so the caller must be
+    allowed to submit a task with its scopes (docs/rulings.md, R29)."""
     check_args(args)
     [task] = await request.service.engine.get([task_id])
     if task is None:
@@ -132,7 +133,8 @@ async def act_on_many(
             told.append(_shown(one.id, one, error))
 
     if which.ids is not None:
-        # Each id alone: one that is none, or not the caller's to act on, is refused in its place.
+        # Each id alone: one that is invalid, or on which the caller may not act, is refused in its
+        # place.
         ids = list(dict.fromkeys(which.ids))
         forbidden = await _forbidden(request, ids, scope)
         others = [task_id for task_id in ids if task_id not in forbidden]
@@ -194,7 +196,7 @@ def _checked(which: bodies.Which, most: int, unread: int) -> Filters:
 
 
 async def _forbidden(request: "Call", ids: Sequence[str], scope: str) -> dict[str, Problem]:
-    """Which tasks are not the caller's to act on, and what is missing for each."""
+    """The tasks on which the caller may not act, and the missing scope of each."""
     caller = request.caller
     if caller.may(f"{scope}:*"):
         return {}

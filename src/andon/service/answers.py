@@ -1,4 +1,4 @@
-"""What answers carry, where it is not a record as a profile shows it."""
+"""The bodies of answers, except records in the form of a profile."""
 
 from typing import Any
 
@@ -73,7 +73,7 @@ class ActedOnMany(msgspec.Struct):
 
 
 class ListedFlow(msgspec.Struct):
-    """A flow, as its first task tells of it."""
+    """A flow, as its first task describes it."""
 
     id: str  #: the group of its tasks
     name: str
@@ -88,7 +88,7 @@ class FlowPage(msgspec.Struct):
 
 
 class KeptGroup(msgspec.Struct, kw_only=True):
-    """What is kept of a group of tasks."""
+    """The record of a group of tasks."""
 
     id: str
     owner: str

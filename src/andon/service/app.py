@@ -1,4 +1,4 @@
-"""The ASGI application: the routes in the framework, and what stands around them all."""
+"""The ASGI application: the routes in the framework, and the middleware around them."""
 
 import logging
 import math
@@ -134,7 +134,8 @@ _TWO_HOSTS = malformed("The header Host is given twice; one request is for one h
 
 
 def _refusal(scope: "HTTPScope", wait: float) -> ApiError | None:
-    """Why a request to the face is not looked at, if it is not. Its clients know no 429."""
+    """Why a request to the face is refused at once; None if it is not. Its clients do not know
+    status 429."""
     if wait:
         return transient(_TOO_MANY, math.ceil(wait))
     if _names_two_hosts(scope):
@@ -143,7 +144,7 @@ def _refusal(scope: "HTTPScope", wait: float) -> ApiError | None:
 
 
 def _names_two_hosts(scope: "HTTPScope") -> bool:
-    """Whether what stands before this service may have taken the request for another host's."""
+    """Whether a proxy before this service may have routed the request by another host name."""
     hosts = 0
     for name, _ in scope["headers"]:
         if name == b"host":
@@ -184,7 +185,7 @@ class _Answer(Response[bytes]):
 
 
 def _unrouted(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    """What goes wrong before a handler is found."""
+    """Answers errors before a handler is found."""
     return _Answer(_problem(request, error))
 
 

@@ -1,9 +1,9 @@
-"""From a request to a handler's arguments, and from what it returns to an answer.
+"""Decodes a request into a handler's arguments, and encodes what the handler returns as the answer.
 
 One way for every route, in place of the framework's: the body is decoded by msgspec straight into
-the handler's own type, a query parameter or field that nobody knows is refused, and whatever is
-wrong is answered with problem details. It also costs a third of what the framework's way costs,
-which is why a submit can be as fast as it is (docs/decisions/http-server.md).
+the handler's own type, an unknown query parameter or field is refused, and every error is answered
+with problem details. It also costs a third of what the framework's way costs, which is why a submit
+can be as fast as it is (docs/decisions/http-server.md).
 
 The framework still does the routing, and reads the same signatures for the OpenAPI document.
 """
@@ -68,7 +68,7 @@ _MOST_INT = 2**63 - 1
 _DIGITS = 19
 _MOST_SHOWN = 100
 _SAY_EVERY_S = 1.0
-"""A store that is away fails every request; one of them is enough to say so."""
+"""A store that is away fails every request; it is logged for one of them."""
 
 _encode = msgspec.json.Encoder().encode
 
@@ -84,7 +84,7 @@ class Stream:
 
 
 class _Plan:
-    """How one handler is called, whatever the service."""
+    """The plan by which one handler is called, the same for every service."""
 
     def __init__(self, handler: "HTTPRouteHandler") -> None:
         self.function = cast("Callable[..., Any]", handler.fn)
@@ -264,7 +264,7 @@ async def _while_allowed(
                     await asyncio.wait([streaming], timeout=service.settings.stream_ping)
                 break
             except StoreUnavailable:
-                continue  # nobody can say now; what is kept is asked again
+                continue  # not known now; it is checked again
             except Exception:
                 log.exception("it is not known whether a token is good still")
     finally:

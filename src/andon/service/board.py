@@ -1,4 +1,5 @@
-"""The board as a service shows it: tokens say who looks, and their scopes what they see and do."""
+"""The board of a service: a token identifies its user, and the token's scopes say what they may see
+and do."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -22,7 +23,7 @@ DAY_MS = 86_400_000
 
 
 def board_of(served: "Engine", access: Access, url: str) -> Board:
-    """The board of what a service serves: its engine, who may do what, and where the tasks are."""
+    """The board over the engine of a service, with the access rules of the service."""
 
     async def engine() -> "Engine":
         return served
@@ -43,9 +44,9 @@ class TokenGate:
         self._access = access
 
     async def visitor(self, request: "Request", token: str) -> Visitor | None:
-        """Who came in with this token; anybody on this machine where none is needed. Raises
-        `Refused` for a page from elsewhere, and `AuthenticationFailed` for a token that is no
-        good."""
+        """The user of this token; without a token, where none is needed, any user of this machine.
+        Raises `Refused` for a page from elsewhere, and `AuthenticationFailed` for an invalid
+        token."""
         if self._access.is_open:
             try:
                 refuse_strangers(request.headers)

@@ -1,4 +1,4 @@
-"""What requests carry. Every struct refuses fields that it does not have.
+"""Bodies of requests. Every struct refuses fields that it does not have.
 
 Times are ISO 8601 with a zone, or whole milliseconds since 1970 UTC; durations are seconds.
 """
@@ -24,7 +24,7 @@ Priority = Annotated[
 
 
 NO_ARGUMENTS = msgspec.Raw(b"{}")
-"""The arguments of a request that names none: this very object, so that it can be told."""
+"""The arguments of a request that names none: this very object, so that it can be recognised."""
 
 
 def _no_arguments() -> msgspec.Raw:

@@ -1,4 +1,4 @@
-"""One request as handlers see it, and the answer as far as it is not the handler's return value."""
+"""One request as handlers see it, and the parts of the answer beside the handler's return value."""
 
 import logging
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("andon.service")
 
 ADMIN_STORAGE = "admin:storage"
-"""The scope of who may know where the store is."""
+"""The scope that lets a caller know where the store is."""
 
 As = Annotated[
     str | None,
@@ -60,7 +60,7 @@ class Call(Request[Any, Any, Any]):
         self.stem = ""
 
     def told(self, error: AndonError) -> AndonError:
-        """The error as the caller may read it: where the store is, is for its administrators."""
+        """The error as the caller may read it: only administrators may read where the store is."""
         return error if self.caller.may(ADMIN_STORAGE) else without_place(error)
 
     async def artifacts(self) -> "ArtifactEntries":
@@ -92,7 +92,7 @@ class Call(Request[Any, Any, Any]):
             self.need(scope)
 
     def made(self, place: str) -> None:
-        """Say where what this request made is: below /api/v1/, escaped already."""
+        """Set the Location of what this request made: below /api/v1/, escaped already."""
         self.answer_headers.append((b"location", b"/api/v1/" + place.encode()))
 
     def add_header(self, name: str, value: str) -> None:

@@ -1,4 +1,5 @@
-"""Records as this process claimed them for workers elsewhere, kept to decide their reports on.
+"""A cache of records that this process claimed for remote workers, on which their reports are
+decided.
 
 A report names a run by its ids, so the record would have to be read to be moved on. Nearly always
 it is still as it was claimed. An old record is no danger: a change decided on it is decided anew
@@ -18,7 +19,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class ClaimedRecords(Generic[Key]):
-    """Each is taken once: whoever reports again is answered from the store."""
+    """Each record is taken once: a repeated report is answered from the store."""
 
     def __init__(self) -> None:
         self._kept: dict[Key, Task] = {}  # oldest first
@@ -32,5 +33,5 @@ class ClaimedRecords(Generic[Key]):
             del self._kept[next(iter(self._kept))]
 
     def take(self, key: Key) -> Task | None:
-        """The record, which is kept no longer; None: it has to be read."""
+        """Remove and return the record; None: it has to be read."""
         return self._kept.pop(key, None)

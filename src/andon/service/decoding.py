@@ -1,7 +1,8 @@
-"""From a body to a handler's own type, and what is told where that cannot be done.
+"""Decodes a body into a handler's own type, or into the problem to answer with.
 
-A large list is decoded a slice at a time, others taking their turn in between: all at once, 25 MiB
-of submissions held the loop for 40 ms. What remains in one go is to find where each one ends.
+A large list is decoded a slice at a time, so that other requests get their turn in between: all at
+once, 25 MiB of submissions blocked the loop for 40 ms. Only finding where each entry ends is still
+done in one go.
 
 Where a handler says so (`Items`), an entry of the list that is not what it must be fails alone
 (docs/rulings.md, R36): the handler gets the others, and `Call.unread` has the problem of each by
@@ -35,7 +36,7 @@ LARGE = 128 * 1024
 """Bytes that are decoded at once: 1 ms at the most."""
 
 EACH_ALONE = "each alone"
-"""What marks a body whose entries fail by themselves."""
+"""Marks a body whose entries fail alone."""
 
 T = TypeVar("T")
 
@@ -79,7 +80,7 @@ class BodyDecoder:
             self._parts = msgspec.json.Decoder(parts)
 
     async def decode(self, scope: "HTTPScope", body: bytes, unread: dict[int, Problem]) -> Any:
-        """What the body says; entries that are not what they must be go into `unread`, by place.
+        """The decoded body; the problems of entries that do not decode go into `unread`, by place.
         Raises `Problem` (400, 415, 422)."""
         _check_type(scope, body)
         if self._item is None or self._parts is None:
@@ -130,7 +131,7 @@ def _default(field: msgspec.structs.FieldInfo) -> tuple[Any, ...]:
 
 
 def _listed(hint: Any) -> tuple[Any, Any]:
-    """The same list with entries yet to be read, and what one of them is; None: it is no list."""
+    """The same list type with undecoded entries, and the type of an entry; None: it is no list."""
     origin = get_origin(hint)
     if origin is list:
         return list[msgspec.Raw], get_args(hint)[0]
@@ -145,7 +146,7 @@ def _listed(hint: Any) -> tuple[Any, Any]:
 
 
 _EACH = 100
-"""What an item costs however small it is, in bytes of it."""
+"""The fixed cost of an item, in bytes."""
 
 
 def _decoded(decoder: "msgspec.json.Decoder[Any]", part: bytes | msgspec.Raw, at: str = "") -> Any:

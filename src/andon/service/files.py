@@ -68,7 +68,7 @@ async def body_pieces(request: "Call", limit: int) -> AsyncIterator[bytes]:
 
 
 def check_length(request: "Call", limit: int) -> None:
-    """Raise `Problem` (413) for a body that says itself that it is too large."""
+    """Raise `Problem` (413) for a body whose Content-Length is too large."""
     for name, value in request.scope["headers"]:
         if name == b"content-length" and not is_at_most(value, limit):
             raise body_too_large(limit)
@@ -143,7 +143,7 @@ class Download(Stream):
             "etag": etag_of(artifact),
             "repr-digest": f"sha-256=:{digest}:",
             "accept-ranges": "bytes",
-            # Whoever made it is not the service: no browser shall run it in the service's name.
+            # The content comes from a task: no browser may run it as a page of the service.
             "content-disposition": f"attachment; filename*=UTF-8''{name}",
             "content-security-policy": "sandbox",
             "x-content-type-options": "nosniff",

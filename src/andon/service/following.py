@@ -29,16 +29,16 @@ if TYPE_CHECKING:
 log = logging.getLogger("andon.service")
 
 LOOK_S = 1.0
-"""How often a log is looked at while somebody waits for it; lines are kept once a second."""
+"""How often a log is read while a client waits for it; lines are kept once a second."""
 
 LAST_WORDS_MS = 3_000
-"""How long after a run's end what it logged last may take to be kept."""
+"""How long after a run's end its last lines may take to be kept."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 def is_over(task: "Task", number: int, now: int) -> bool:
-    """Whether the run will log no more, its last words included."""
+    """Whether the run has ended and its last lines are kept."""
     runs = task.status.runs
     run = next((run for run in runs if run.number == number), None)
     if run is None:
@@ -90,13 +90,13 @@ class LogStream(Stream):
             await self._send(send, last, more=False)
         except TimeoutError:
             if cycle is not None:
-                # It has not read for so long that nothing more can be told it.
+                # The client has not read for so long that nothing more can be sent.
                 cycle.transport.abort()
         finally:
             service.log_streams -= 1
 
     async def _follow(self, send: "Send") -> str:
-        """Send what there is and what comes; why there is no more."""
+        """Send the lines there are and those that come. Returns why there are no more."""
         engine = self._service.engine
         try:
             kept = await engine.artifacts()
@@ -105,7 +105,7 @@ class LogStream(Stream):
                     [task] = await engine.get([self._task])
                     if task is None:
                         return "gone"
-                    # Asked before the log is read: then no line can come that the page lacks.
+                    # Checked before the log is read, so that no line can be missing from the page.
                     ends = self._is_last(task)
                     if await self._send_new(kept, task, send):
                         continue

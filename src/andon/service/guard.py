@@ -1,4 +1,5 @@
-"""Who may do what. Every handler asks its caller; the guard says who the caller is.
+"""Callers and their scopes: the guard identifies the caller of a request, and every handler checks
+the caller's scopes.
 
 A scope is written as in `tasks:create:QUEUE`, `tasks:read:QUEUE`, `tasks:cancel:QUEUE`,
 `queues:claim:QUEUE`, `queues:manage:QUEUE`, `admin:storage`.
@@ -13,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class Caller(Protocol):
-    """Whoever sent a request."""
+    """The sender of a request."""
 
     @property
     def actor(self) -> str:
-        """The name that what they do by hand carries."""
+        """The name recorded with the caller's acts by hand."""
         ...
 
     def may(self, scope: str) -> bool:
@@ -26,7 +27,7 @@ class Caller(Protocol):
 
 
 class Guard(Protocol):
-    """Tells who sends a request."""
+    """Identifies the caller of a request."""
 
     async def authorize(self, scope: "HTTPScope") -> Caller:
         """The caller, by the request's headers and address. Raises `Problem` (401)."""

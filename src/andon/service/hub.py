@@ -1,4 +1,4 @@
-"""One follower of the event log for every stream of this process.
+"""Follows the event log once for all event streams of this process.
 
 An event is decoded once and encoded once, however many streams want it. A stream that reads too
 slowly is ended rather than buffered without bound: its client comes back with `Last-Event-ID`.
@@ -71,7 +71,7 @@ class Wants(msgspec.Struct, frozen=True):
         return self.queue is not None or self.profile is not None
 
     def admits(self, event: TaskEvent, queue: str | None) -> bool:
-        """Whether the event belongs into the stream; `queue` is None where nobody knows it."""
+        """Whether the event belongs in the stream; `queue` is None if it is not known."""
         return (
             (self.task is None or event.task == self.task)
             and (not self.states or event.target in self.states)
@@ -101,7 +101,7 @@ class Subscriber:
                     self.push(message, event)
 
     def ping(self, chunk: bytes) -> None:
-        """Say that the stream lives, unless something was sent since the last ping."""
+        """Send a ping, unless something was sent since the last one."""
         if self.quiet and not self._send_now(chunk):
             self.push(_PING)
         self.quiet = True
@@ -126,7 +126,7 @@ class Subscriber:
         self._wake()
 
     def end(self, why: str) -> None:
-        """There is no more. What is buffered is dropped where the reader was too slow."""
+        """End the stream. The buffer is dropped if the reader was too slow."""
         if not self.ended:
             self.ended = why
             if why == "slow":
@@ -229,8 +229,8 @@ class Hub:
         return await self._engine.events(cursor, PAGE), cursor, skip
 
     async def _follow(self, started: asyncio.Future[None]) -> None:
-        """Read the log and hand it out, for as long as there are streams, whatever goes wrong: what
-        cannot be read now is read again in a while, from the same place."""
+        """Read the log and hand events out, as long as there are streams. After an error the log is
+        read again in a while, from the same place."""
         jitter = random.Random()
         failures = 0
         while True:
@@ -248,7 +248,7 @@ class Hub:
             except StoreUnavailable as error:
                 log.warning("event streams wait for the store: %s", error)
             except Exception as error:
-                if not started.done():  # whoever joins is told, and the next one begins anew
+                if not started.done():  # joining streams get it, and the next begins anew
                     started.set_exception(error)
                     return
                 log.exception("event streams wait: the log cannot be read after %s", self.cursor)
@@ -342,7 +342,7 @@ class Hub:
 
 
 def _alone(subscriber: Subscriber, do: "Callable[[], object]") -> None:
-    """Do something to one stream; what goes wrong ends that one, and no other."""
+    """Do something to one stream; an error ends only that one."""
     try:
         do()
     except Exception:
@@ -353,7 +353,7 @@ def _alone(subscriber: Subscriber, do: "Callable[[], object]") -> None:
 def message_or_nothing(
     event: TaskEvent, event_id: str, profile: Profile | None, task: Task | None
 ) -> bytes:
-    """`message_of`; nothing for a move that cannot be told, so that those after it are."""
+    """`message_of`; nothing for a move that cannot be encoded, so that those after it are sent."""
     try:
         return message_of(event, event_id, profile, task)
     except Exception:

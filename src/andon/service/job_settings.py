@@ -11,7 +11,7 @@ from andon.model.policy import DAY
 
 
 class JobSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The page's settings, as far as somebody set them; the names are those of the page."""
+    """The page's settings that are set; the names are those of the page."""
 
     worker_timeout: float | None = None  #: WORKER_TIMEOUT: seconds one run may take (3600)
     queue_timeout: float | None = None  #: QUEUE_TIMEOUT: seconds a job may wait (7200)

@@ -1,7 +1,7 @@
-"""Jobs as cbintel's page describes them: a face of the same engine.
+"""Jobs as cbintel's API describes them, over the same engine.
 
-A job is a task. What a submitter does not say is as the page has it, whatever profile the
-application runs under, unless the task type or its queue says otherwise.
+A job is a task. Options that a submitter leaves out have the page's defaults, whatever profile the
+application runs under, unless the task type or its queue sets them.
 """
 
 import secrets

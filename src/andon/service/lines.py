@@ -1,7 +1,7 @@
 """Lists as lines of JSON (`application/x-ndjson`): one record a line, from the first to the last.
 
-A list is read and sent a page at a time, so that neither end holds more of it. What the client has
-is whole only if the answer ends in good order; whatever cuts it short cuts the connection.
+A list is read and sent a page at a time, so that neither end holds more of it. The client has the
+whole list only if the answer ends in good order; an error that cuts it short closes the connection.
 """
 
 import asyncio
@@ -35,8 +35,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 def wants_lines(request: "Call") -> bool:
-    """Whether the client would rather have lines than one document: its `Accept` names them, and
-    ranks no document higher."""
+    """Whether the client prefers lines to one document: its `Accept` names them, and ranks no
+    document higher."""
     for name, value in request.scope["headers"]:
         if name == b"accept" and MEDIA_TYPE.encode() in value.lower():
             ranks = _ranks(value.decode("latin-1").lower())

@@ -29,8 +29,8 @@ PAGE = 100
 log = logging.getLogger("andon.service")
 
 PATIENCE_S = 20.0
-"""A page that takes longer to fill comes short, with a cursor: neither whoever asks, nor a proxy in
-between, may be ready to wait longer."""
+"""A page that takes longer to fill is returned short, with a cursor: the client, or a proxy in
+between, may not wait longer."""
 
 
 async def list_tasks(
@@ -43,7 +43,7 @@ async def list_tasks(
     newest_first: bool | None,
     dead_letters: bool = False,
 ) -> TaskPage | Lines:
-    """The page after the cursor; all that comes after it, for who wants lines."""
+    """The page after the cursor; for a client that wants lines, everything after it."""
     profile, service = profile_named(seen_as), request.service
     request.need(f"tasks:read:{filters.queue or '*'}")
     query, keep = await checked_query(

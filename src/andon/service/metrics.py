@@ -1,8 +1,8 @@
-"""What the service tells Prometheus, as far as this process knows it.
+"""The metrics of a service process, for Prometheus.
 
-Counts of requests and of what was done to the store are this process's own; depths and ages are
-the store's, read when somebody asks. Moves made by other processes (a worker with the store's URL)
-are in their counts, not in these.
+Counts of requests and of store operations are this process's own; depths and ages are the store's,
+read at each scrape. Moves made by other processes (a worker with the store's URL) are in their
+counts, not in these.
 """
 
 from typing import TYPE_CHECKING
@@ -15,14 +15,15 @@ from andon.lifecycle.waiting import Why
 _WITHOUT_CODE = frozenset({Why.NO_CODE, Why.NO_WORKER})
 
 _MOST_KINDS = 200
-"""Kinds that are told of at a time: their names come from outside."""
+"""How many kinds are shown: their names come from outside."""
 
 if TYPE_CHECKING:
     from andon.engine.base import Engine
 
 
 class WorkMetrics:
-    """What any process that works with tasks can tell: `andon.contract.instruments.Instruments`."""
+    """The metrics of any process that works with tasks:
+    `andon.contract.instruments.Instruments`."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=True)

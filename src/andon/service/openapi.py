@@ -1,4 +1,5 @@
-"""The OpenAPI document: what the framework reads off the handlers, and what it cannot know.
+"""Makes the OpenAPI document: from what the framework reads off the handlers, and what it cannot
+know.
 
 Operations, parameters and their texts are the framework's. Schemas are msgspec's own, which is
 what decodes the bodies; every operation gets the problems it may answer with, and examples.
@@ -92,7 +93,7 @@ def _examples() -> dict[str, Any]:
 
 
 def openapi_config() -> OpenAPIConfig:
-    """What the framework is told."""
+    """The settings of the framework."""
     return OpenAPIConfig(
         title="Andon",
         version="1",
@@ -151,8 +152,8 @@ def _show_files(paths: Document) -> None:
 
 
 def _show_lines(paths: Document) -> None:
-    """Lists that are also told line by line, of which the framework knows that there is a second
-    kind of answer, and no more."""
+    """Lists that can also be answered line by line: the framework knows only that there is a second
+    kind of answer."""
     for operations in paths.values():
         for operation in operations.values():
             content: Document = operation["responses"].get("200", {}).get("content", {})

@@ -1,4 +1,4 @@
-"""Where this service is, as whoever sends a request sees it: for the URLs in its answers."""
+"""The URL of this service as the client sees it, for the URLs in answers."""
 
 from typing import TYPE_CHECKING
 from urllib.parse import quote
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 def origin_of(scope: "HTTPScope", service: "Service") -> str:
-    """Scheme, host and port, without a slash at the end: those of the setting `public_url`, else
-    of the request itself. A trusted proxy may say that it was asked under TLS."""
+    """Scheme, host and port, without a slash at the end: those of the setting `public_url`, else of
+    the request itself. A trusted proxy may say that the request came by TLS."""
     public = service.settings.public_url
     if public is not None:
         return public.rstrip("/")

@@ -1,4 +1,4 @@
-"""Errors as problem details (RFC 9457): one shape for everything that goes wrong.
+"""Errors as problem details (RFC 9457): one form for all errors.
 
 `type` is a URN that names the kind of problem and never changes; `field` names the part of the
 request at fault. What an error knows beside its message stands in members of its own, so that a
@@ -106,7 +106,7 @@ class Problem(Exception):
 
 
 def problem_of(error: AndonError) -> Problem:
-    """The problem that an error is to a caller over HTTP."""
+    """The problem for an error."""
     kind = next(KINDS[base] for base in type(error).__mro__ if base in KINDS)
     members = {name: getattr(error, name) for name in kind.members}
     headers = {} if kind.retry_after is None else {"Retry-After": str(kind.retry_after)}
@@ -124,8 +124,8 @@ def problem_of(error: AndonError) -> Problem:
 
 
 def without_place(error: AndonError) -> AndonError:
-    """The error as it is told to whoever may not know where the store is, which its message says:
-    what kind of trouble it is, and nothing that names a server, a file or a user."""
+    """The error for callers that may not know where the store is, which its message says: the kind
+    of error, and nothing that names a server, a file or a user."""
     if isinstance(error, StoreUnavailable):
         return StoreUnavailable("The store cannot answer now. The service's log says why.")
     if isinstance(error, StoreIncompatible):
@@ -138,17 +138,17 @@ def without_place(error: AndonError) -> AndonError:
 
 
 def invalid(detail: str, *, field: str = "") -> Problem:
-    """Understood, and wrong in itself."""
+    """A request that is understood, and invalid."""
     return Problem(422, "invalid-request", "Invalid request", detail, field=field)
 
 
 def malformed(detail: str) -> Problem:
-    """Not to be understood at all."""
+    """A request that cannot be parsed."""
     return Problem(400, "malformed-request", "Malformed request", detail)
 
 
 def not_found(detail: str) -> Problem:
-    """Nothing is there."""
+    """Nothing is found."""
     return Problem(404, "not-found", "Not found", detail)
 
 
@@ -165,7 +165,7 @@ def body_too_large(limit: int) -> Problem:
 
 
 def unexpected() -> Problem:
-    """Our own fault; what happened stands in the log."""
+    """An internal error; the log has the details."""
     return Problem(
         500,
         "internal-error",

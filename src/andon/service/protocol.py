@@ -1,7 +1,7 @@
-"""HTTP/1.1 on one connection, with the bounds that the server's own protocol does not have.
+"""HTTP/1.1 on one connection, with bounds that the server's own protocol does not have: on the size
+of headers, the time for them, and the number of connections.
 
-Headers may not be endless, and must come in time; so many connections and no more; and whatever is
-refused here is told as problem details too.
+Refusals here are problem details, too.
 """
 
 import asyncio
@@ -164,7 +164,7 @@ def cycle_of(scope: "Scope") -> RequestResponseCycle | None:
 
 
 def whole_body(cycle: RequestResponseCycle) -> bytes | None:
-    """The body, if all of it has come and nobody has taken any of it; else None."""
+    """The body, if all of it has come and none of it was read; else None."""
     if cycle.more_body or cycle.waiting_for_100_continue or cycle.disconnected:
         return None
     body = bytes(cycle.body)
@@ -179,10 +179,10 @@ def answer(
     body: bytes,
     headers: Sequence[tuple[bytes, bytes]] = (),
 ) -> bool:
-    """Send a whole answer in one write; False where it has to go the long way.
+    """Send a whole answer in one write; False where it has to be sent by the server's `send`.
 
-    It says what two messages to the server's `send` would, without looking at each header again:
-    `headers` are ones that no client has chosen, or that were checked.
+    It writes what two messages to `send` would, without looking at each header again: `headers` are
+    ones that no client has chosen, or that were checked.
     """
     if cycle.disconnected or cycle.response_started or cycle.flow.write_paused:
         return False

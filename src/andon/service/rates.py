@@ -1,4 +1,4 @@
-"""How many requests one address may send: a token bucket each, for a bounded number of them."""
+"""Limits the requests of each address: a token bucket for each of a bounded number of addresses."""
 
 from collections import OrderedDict
 

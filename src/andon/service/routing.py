@@ -1,7 +1,7 @@
-"""From a method and a path straight to the handler's binder.
+"""Finds the handler's binder by method and path.
 
-The framework's own way there (its application, its exception middleware twice, its router) costs as
-much as the binder itself. What is not found here goes that way: other paths and methods, paths in
+The framework's own routing (its application, its exception middleware twice, its router) costs as
+much as the binder itself. It still routes what is not found here: other paths and methods, paths in
 an unusual form, the pages of the document.
 """
 
@@ -25,7 +25,7 @@ _KEY = 3
 """The segment after /api/v1, which is never a parameter."""
 
 _ROUTES = "andon.routes"
-"""Where a request that goes the framework's way says whose it is."""
+"""The key under which a request that the framework routes names its service."""
 
 
 class _Route:
@@ -73,7 +73,7 @@ class Routes:
         return found
 
     def claim(self, scope: "HTTPScope") -> None:
-        """Say that a request is for this service, before it goes the framework's way."""
+        """Mark a request as this service's, before the framework routes it."""
         scope["state"][_ROUTES] = self
 
     def find(self, scope: "HTTPScope") -> Binder | None:

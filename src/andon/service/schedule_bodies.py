@@ -1,4 +1,4 @@
-"""What requests about schedules carry, and what they mean.
+"""Bodies of requests about schedules, and what they mean.
 
 Times are ISO 8601 with a zone, or whole milliseconds since 1970 UTC; durations are seconds.
 """

@@ -1,7 +1,7 @@
-"""Schedules as requests name them: who may do what, and what becomes of it.
+"""Schedules over HTTP: checks scopes, and applies requests.
 
-A schedule submits tasks for whoever made it. So who makes or changes one needs the scopes that a
-submit of its tasks needs (docs/rulings.md, R29), for every queue that it belongs to.
+A schedule submits tasks for the caller that made it. So making or changing one needs the scopes
+that a submit of its tasks needs (docs/rulings.md, R29), for every queue that it belongs to.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -42,7 +42,7 @@ _KINDS: dict[ScheduleAct, tuple[str, ...]] = {
 
 
 def lacks(caller: "Caller", kinds: Iterable[str], queues: Iterable[str]) -> str:
-    """The first scope that the caller has not; empty if it has all."""
+    """The first scope that the caller lacks; empty if none."""
     return _first_lacked(caller, (f"{kind}:{queue}" for kind in kinds for queue in sorted(queues)))
 
 
@@ -134,9 +134,8 @@ async def backfill(
     dry_run: bool,
     allowed: "Callable[[Task], None]",
 ) -> tuple[Backfilled, int | None]:
-    """Submit the first part of what falls into a range, and say where the next begins (ms UTC;
-    None: it was the last), so that no request takes long. `allowed` raises if the caller may
-    not."""
+    """Submit the first part of a range, and return where the next begins (ms UTC; None: it was the
+    last), so that no request takes long. `allowed` raises if the caller may not."""
     from andon.lifecycle.recurrence.occurrences import pieces
 
     task = await schedule_named(engine, name)

@@ -1,4 +1,4 @@
-"""Which tasks a request means: by filter, checked so that the error names the field."""
+"""Reads the filter of a request, so that an error names the field."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from andon.model.task import Task
 
 Keep = Callable[["Task"], bool] | None
-"""What a filter keeps of what its query finds; None: everything."""
+"""Which of the tasks found by its query a filter keeps; None: all."""
 
 
 def state_names(states: str | None) -> tuple[str, ...]:

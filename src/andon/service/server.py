@@ -93,12 +93,12 @@ def run(
 async def serve(service: "Service", *, ready: "Callable[[str], Any] | None" = None) -> None:
     """Serve until SIGTERM, SIGINT or `service.begin_stop()`.
 
-    `ready` is told the URL once requests are answered. Requests in hand get `shutdown_grace`;
-    streams and long polls end at once, in good order.
-    Raises `ConfigurationError` when the address cannot be had.
+    `ready` is called with the URL once requests are answered. Requests in hand get
+    `shutdown_grace`; streams and long polls end at once, in good order. Raises `ConfigurationError`
+    when the address cannot be had.
     """
     settings = service.settings
-    # Its start and stop are told by whoever called; what goes wrong in a request, by the binder.
+    # The caller logs its start and stop; the binder logs errors of requests.
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     listening = bind(settings.host, settings.port)
     try:

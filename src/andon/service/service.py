@@ -1,4 +1,4 @@
-"""What one process serves with: the application, its engine, and what the routes share."""
+"""One service process: the application, its engine, and what the routes share."""
 
 import asyncio
 import logging
@@ -49,7 +49,7 @@ class Service:
         self.guard = guard or self.access
         self.proxies = Proxies(self.settings.proxies)
         self.authentication = Authentication(self.engine.store, self.access, proxies=self.proxies)
-        """Tells who asks the Taskcluster face."""
+        """Identifies the callers of the Taskcluster face."""
         self.runs = RemoteRuns(
             self.engine,
             self.access,
@@ -69,13 +69,13 @@ class Service:
         self.metrics.streams.set_function(lambda: self.streams)
         messages = (self.settings.taskcluster or TaskclusterSettings()).messages
         self.feed = Feed(self.engine, retries_as_exceptions=messages.retries_as_exceptions)
-        """What is told of the tasks of the Taskcluster face."""
+        """The messages about tasks of the Taskcluster face."""
         self.sinks = Sinks(messages, self.engine, self.feed, self.metrics)
-        self.message_streams = 0  #: of those who listen to it
+        self.message_streams = 0  #: streams of its messages
         self.log_streams = 0  #: logs that are followed
         self.list_streams = 0  #: lists that are sent line by line
-        self.openapi = b"{}"  #: the document, set by whoever makes the application
-        self.long_work = asyncio.Lock()  #: held by whoever has much to do before it waits
+        self.openapi = b"{}"  #: the document, set when the application is made
+        self.long_work = asyncio.Lock()  #: held by requests with long work between two awaits
         self._stopping: asyncio.Event | None = None
 
     @property
@@ -87,7 +87,7 @@ class Service:
 
     @property
     def stopping(self) -> asyncio.Event:
-        """Set when the service stops: whatever waits for something else ends its wait."""
+        """Set when the service stops: every wait for something else ends then."""
         if self._stopping is None:
             self._stopping = asyncio.Event()
         return self._stopping
@@ -108,8 +108,9 @@ class Service:
         self.alert_worker.start()
 
     async def _check_access(self) -> None:
-        """Raise `ConfigurationError` if others can reach the service, and nobody could say who they
-        are: neither a token nor, where the Taskcluster face is on, one of its clients."""
+        """Raise `ConfigurationError` if other machines can reach the service, but there is no
+        credential to identify callers by: neither a token nor, where the Taskcluster face is on,
+        one of its clients."""
         if self.settings.taskcluster is None:
             await self.access.check(self.settings.host)
         else:

@@ -1,4 +1,4 @@
-"""What can be set about the service. Sizes are bytes, durations seconds."""
+"""The settings of a service process. Sizes are bytes, durations seconds."""
 
 from urllib.parse import urlsplit
 

@@ -66,7 +66,7 @@ class EventStream(Stream):
                 await self._send(send, last, more=False)
         except TimeoutError:
             if cycle is not None:
-                # It has not read for so long that nothing more can be told it.
+                # The client has not read for so long that nothing more can be sent.
                 cycle.transport.abort()
                 await gone
         finally:
@@ -78,8 +78,8 @@ class EventStream(Stream):
     async def _replay(self, subscriber: Subscriber, send: "Send") -> set[tuple[str, int, int]]:
         """Send what is in the log after the last event that the client has seen.
 
-        Returns which moves were sent and may come once more from the hub, which has been handing
-        them out since before the log was read.
+        Returns which moves were sent and may come again from the hub, which has been handing them
+        out since before the log was read.
         """
         if self._after is None:
             await self._send(send, b"%sid: %s\n\n" % (RETRY, f"{self._hub.cursor}~0".encode()))
@@ -141,7 +141,7 @@ class EventStream(Stream):
             "more_body": more,
         }
         if self._flow is not None and not self._flow.write_paused:
-            await send(part)  # it does not wait, so nobody need look at the clock
+            await send(part)  # it does not wait, so it needs no timeout
             return
         async with asyncio.timeout(self._service.settings.body_timeout):
             await send(part)

@@ -1,4 +1,4 @@
-"""From a task as HTTP brings it to a submission, checked like one that Python code makes."""
+"""Makes submissions from tasks in requests, checked like those of Python code."""
 
 import asyncio
 import logging
@@ -47,10 +47,10 @@ _MOST_IN_FLIGHT = 6
 
 
 def submission_of(task: NewTask, registry: Registry, queue_elsewhere: str | None) -> Submission:
-    """The submission. Raises `InvalidSubmission` for what can be seen to be wrong from here.
+    """The submission. Raises `InvalidSubmission` for errors that can be found here.
 
-    A task type of this application is checked against its handler's signature, and its own queue
-    is where the task goes that names none. `queue_elsewhere` is where one of another type goes.
+    A task type of this application is checked against its handler's signature, and a task that
+    names no queue goes to the type's own. `queue_elsewhere` is the queue for one of another type.
     """
     known = registry.get(task.name, task.version)
     args = _args(task)
@@ -140,8 +140,8 @@ def _invalid(codec: Call, args: bytes) -> str:
 
 
 def check_args(args: bytes) -> None:
-    """Raise `InvalidSubmission` for arguments that are no JSON: what is stored is pasted into what
-    workers get, so it is looked at before anything else, and never recorded."""
+    """Raise `InvalidSubmission` for arguments that are no JSON: stored arguments are pasted into
+    the answers to workers, so they are checked first, and never recorded."""
     try:
         payloads.parse(args)
     except ValueError as error:
@@ -162,7 +162,7 @@ def moment_ms(field: str, moment: str | int) -> int:
 
 
 async def submit_one(request: "Request", task: NewTask, key: str | None = None) -> Submitted:
-    """Store one task; `key`: its `Idempotency-Key`. Raises what it was refused with."""
+    """Store one task; `key`: its `Idempotency-Key`. Raises the error of a refusal."""
     service = request.service
     if key is not None:
         if task.id is not None:
@@ -211,7 +211,7 @@ async def submit_many(
     if key is not None:
         request.stem = idempotency.id_of(request, "bulk", key)
         _name(tasks, request.stem, request.unread)
-    # Only what depends on others in the request has to reach the engine together with them.
+    # Only tasks that depend on others in the request have to reach the engine together with them.
     size = len(tasks) if any(task.depends_on for task in tasks) else _SLICE
     ids: set[str] = set()
 
@@ -311,8 +311,9 @@ async def _in_slices(
     size: int,
     begin: Callable[[Sequence[T]], Awaitable[Coroutine[Any, Any, list[R]]]],
 ) -> list[R]:
-    """What becomes of all items. `begin` prepares a slice and gives what stores it. Slices of many
-    requests are prepared one after the other, and others get their turn in between."""
+    """The outcomes of all items. `begin` prepares a slice and returns the function that stores it.
+    Slices of many requests are prepared one after the other, and other coroutines get their turn in
+    between."""
     writing: deque[asyncio.Task[list[R]]] = deque()
     done: list[R] = []
     try:
@@ -325,7 +326,7 @@ async def _in_slices(
         while writing:
             done += await writing.popleft()
     finally:
-        # One failed, or the caller has gone: what was handed over is written all the same.
+        # One failed, or the caller was cancelled: what was handed over is written all the same.
         await asyncio.gather(*writing, return_exceptions=True)
     return done
 
@@ -347,7 +348,7 @@ async def _converted(
         except (AndonError, Problem) as error:
             some.append(_refused(task.id or "", error))
             continue
-        except Exception:  # ours to mend, and no reason to refuse the others
+        except Exception:  # an internal error, and no reason to refuse the others
             log.exception("a task of a bulk submit could not be read")
             some.append(_refused(task.id or "", unexpected()))
             continue

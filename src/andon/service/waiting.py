@@ -1,4 +1,4 @@
-"""Waiting on behalf of somebody who may go away: long polls and streams."""
+"""Waits for clients that may disconnect: long polls and streams."""
 
 import asyncio
 import contextlib
@@ -44,16 +44,16 @@ async def unless(
 
 
 async def still_allowed(request: "Call") -> None:
-    """Raise `AuthenticationFailed` if the token that the request came with is no good any more: it
-    was revoked or has expired, or its run has ended."""
+    """Raise `AuthenticationFailed` if the request's token is no longer valid: it was revoked or has
+    expired, or its run has ended."""
     if any(name == b"authorization" for name, _ in request.scope["headers"]):
         await request.service.guard.authorize(request.scope)
 
 
 async def held(request: "Call", work: Coroutine[Any, Any, T], wait: float) -> T | None:
     """The outcome of `work`; None after `wait` seconds, or when the service stops or the client
-    goes away. Raises `AuthenticationFailed` when the token has gone bad meanwhile: what is handed
-    out is never for a token that a new request would be refused with."""
+    goes away. Raises `AuthenticationFailed` when the token is no longer valid: nothing is handed
+    out under a token with which a new request would be refused."""
     service = request.service
     outcome = await unless(
         work,
@@ -67,7 +67,7 @@ async def held(request: "Call", work: Coroutine[Any, Any, T], wait: float) -> T 
 
 
 async def until_refused(request: "Call") -> None:
-    """Until `still_allowed` would raise; looked at as often as a stream's token is."""
+    """Wait until `still_allowed` would raise; checked as often as a stream's token is."""
     while True:
         await asyncio.sleep(request.service.settings.stream_ping)
         try:
@@ -75,7 +75,7 @@ async def until_refused(request: "Call") -> None:
         except AuthenticationFailed:
             return
         except StoreUnavailable:
-            continue  # nobody can say now; what is kept is asked again
+            continue  # not known now; it is checked again
         except Exception:
             log.exception("it is not known whether a token is good still")
 
@@ -83,7 +83,7 @@ async def until_refused(request: "Call") -> None:
 async def ended_or_now(request: "Call", task: Task, wait: float) -> Task:
     """The task as it ended, or as it stands after `wait` seconds at the most.
 
-    The service bounds the wait; its stop, the client's going away and the end of its token end it.
+    The service bounds the wait; its stop, a disconnect and the end of the token end it.
     """
     service = request.service
     most = min(wait, service.settings.max_wait)
@@ -97,8 +97,8 @@ async def ended_or_now(request: "Call", task: Task, wait: float) -> Task:
 
 
 def read_scope(task: Task) -> str:
-    """The scope that it takes to read the task. Of one that was discarded at its end nobody knows
-    the queue any more, so that takes the right to read every queue."""
+    """The scope that it takes to read the task. The queue of a task that was discarded at its end
+    is not known any more, so that needs the right to read every queue."""
     return "tasks:read:*" if is_bare(task) else f"tasks:read:{task.definition.queue}"
 
 

@@ -1,1 +1,1 @@
-"""Delivering alerts: the worker of their queue, and what tells each kind of target."""
+"""Delivery of alerts: the worker of their queue, and the handler for each kind of target."""

@@ -1,8 +1,8 @@
-"""Tells targets: a signed request, a message as chats take it, or a program.
+"""Delivers alerts to targets: by a signed request, a chat message, or a program.
 
-What a task says is believed only with the seal of the store's key. Where the target is, and its
-secret, are read from the store when the task runs, and appear in no error: an error is kept with
-the task, where others read it.
+A delivery task is trusted only with the seal of the store's key. The target's address and secret
+are read from the store when the task runs, and appear in no error: errors are kept with the task,
+where others can read them.
 
 A signature is that of Standard Webhooks (`service.webhook_signing`).
 """
@@ -37,13 +37,13 @@ _MOST_SHOWN = 200
 
 
 class DeliveryFailed(Exception):
-    """A target was not told. It is tried again while the budget of the task lasts."""
+    """An alert was not delivered. It is tried again while the budget of the task lasts."""
 
     code = "DELIVERY_FAILED"
 
 
 class Deliverer:
-    """Tells the targets of one store."""
+    """Delivers to the targets of one store."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Deliverer:
         commands: bool,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        """`commands`: whether programs may be run here. `clock`: the time that signatures have."""
+        """`commands`: whether programs may be run here. `clock`: the time in signatures."""
         self._alerts = alerts
         self._commands = commands
         self._clock = clock
@@ -60,14 +60,14 @@ class Deliverer:
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
-        """Let go of connections and of what watches over programs."""
+        """Close connections, and the process that watches over programs."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
         self._programs.close()
 
     async def tell(self, ctx: Context, delivery: Delivery) -> str:
-        """Tell one target; what it answered. The handler of every kind of delivery."""
+        """Deliver to one target. Returns its answer. The handler of every kind of delivery."""
         book = await self._alerts.book()
         if not is_sealed(book.key, delivery.notice, delivery.target, delivery.seal):
             raise Terminate("This notice was not made by Andon's alert rules; nobody is told.")
@@ -140,7 +140,7 @@ class Deliverer:
 
 
 def key_of(secret: str) -> bytes:
-    """The key that a secret is: base64 after `whsec_`, else its own characters."""
+    """The key of a secret: base64 after `whsec_`, else its own characters."""
     if secret.startswith("whsec_"):
         try:
             return base64.b64decode(secret.removeprefix("whsec_"), validate=True)

@@ -1,5 +1,5 @@
-"""Programs that are told of alerts: run once each, with little of the service's environment, ended
-with all that they started, and dead with the service."""
+"""Runs programs that receive alerts: once for each, with little of the service's environment. A
+program is killed with all that it started, also when the service dies."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ _PIPES_S = 1.0
 """How long pipes may stay open after the exit: a process left behind must not hold the delivery."""
 
 _NOT_STARTED = 127
-"""What shells say of a program that cannot be started."""
+"""The exit statuses of shells for a program that cannot be started."""
 
 
 class Programs:
@@ -29,14 +29,14 @@ class Programs:
         self._guard = Guard()
 
     def close(self) -> None:
-        """Let go of the process that watches over them."""
+        """End the process that watches over them."""
         self._guard.close()
 
     async def run(
         self, argv: Sequence[str], stdin: bytes, variables: Mapping[str, str]
     ) -> tuple[int, str]:
-        """Run a program to its end; its exit status, and the end of what it said in one line.
-        Whoever cancels this kills it."""
+        """Run a program to its end. Returns its exit status, and the end of its output in one line.
+        Cancelling this kills it."""
         said = {name: value.replace("\0", "") for name, value in variables.items()}
         given = environment.of_command(environment.worker_environment(), (), said)
         if shutil.which(argv[0], path=given.get("PATH", os.defpath)) is None:
@@ -74,11 +74,11 @@ async def _feed(process: asyncio.subprocess.Process, stdin: bytes) -> None:
         await pipe.drain()
         pipe.close()
     except (BrokenPipeError, ConnectionResetError):
-        return  # it does not care to read
+        return  # it does not read its input
 
 
 async def _tail(process: asyncio.subprocess.Process, kept: bytearray) -> None:
-    """The end of what it says."""
+    """The end of its output."""
     pipe = process.stdout
     assert pipe is not None
     while some := await pipe.read(_MOST_READ):

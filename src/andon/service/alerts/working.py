@@ -1,4 +1,4 @@
-"""The worker of the queue of alerts, within the service: there once a target is.
+"""The worker of the queue of alerts, within the service: it starts once there is a target.
 
 Each target has two deliveries at once at the most, by the queue's limit for each key, so that one
 that hangs holds up no other.
@@ -45,7 +45,7 @@ class AlertWorker:
         self._watching = asyncio.create_task(follows)
 
     async def stop(self) -> None:
-        """Stop; what is under way is handed back, and delivered by whoever comes next."""
+        """Stop. Deliveries under way are handed back, and made by the next worker."""
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.gather(self._watching, return_exceptions=True)
@@ -74,7 +74,7 @@ class AlertWorker:
         log.info("Alerts are delivered from here.")
 
     async def _limit_each(self) -> None:
-        """Set the limit of the queue, unless somebody has set something of it."""
+        """Set the limit of the queue, unless a setting of it has been changed."""
         known = {config.name: config for config in await self._engine.queues()}
         if known.get(ALERTS_QUEUE, QueueConfig(name=ALERTS_QUEUE)) == QueueConfig(
             name=ALERTS_QUEUE
@@ -85,7 +85,7 @@ class AlertWorker:
 
 
 def registry_of(deliverer: Deliverer) -> Registry:
-    """The task types that tell targets."""
+    """The task types that deliver to targets."""
     registry = Registry()
     for how in get_args(How):
         registry.add(

@@ -1,1 +1,1 @@
-"""Workers and engines elsewhere: claims, renewals and reports over HTTP, and hints as streams."""
+"""Remote workers and engines: claims, renewals and reports over HTTP, and hints as streams."""

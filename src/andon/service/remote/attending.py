@@ -1,8 +1,8 @@
 """Attention streams: one line for each hint and for each change of a watched task.
 
 The stream says `ready` once everything is subscribed to and every task was read once; what happens
-after that is not missed. It is never silent for longer than a keepalive, so that both ends notice
-the other's death. It ends with the service, or with the client's connection.
+after that is not missed. It is never silent for longer than a keepalive, so that each end notices
+when the other is gone. It ends with the service, or with the client's connection.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _HEADERS = [(b"content-type", b"application/x-ndjson"), (b"cache-control", b"no-
 
 
 def check(caller: Caller, wanted: Attention) -> None:
-    """Refuse topics that there are not, or that are not the caller's."""
+    """Refuse topics that do not exist, or that the caller may not listen to."""
     if len(wanted.topics) + len(wanted.tasks) > MOST_SUBJECTS:
         raise InvalidSubmission(f"One stream has at most {MOST_SUBJECTS} topics and tasks.")
     for topic in wanted.topics:
@@ -132,7 +132,7 @@ class Attending(Stream):
                         if await listener.wait(None):
                             self._hinted.add(topic)
                             self._some.set()
-            except Exception:  # the other topics, and this one in a moment, are none the worse
+            except Exception:  # other topics are not affected; this one is retried
                 log.exception("topic %s is not listened to for a moment", topic)
                 await asyncio.sleep(_AGAIN_S)
                 self._hinted.add(topic)  # what was missed meanwhile
@@ -154,7 +154,7 @@ class Attending(Stream):
         except AndonError as error:
             self._put(Frame(task=task_id, error=problem_of(self._told(error))))
         except Exception:
-            # Whoever watches asks again where this is told; silence would be waited for for ever.
+            # A watcher that gets the error asks again; without it, it would wait for ever.
             log.exception("task %s is not watched any more", task_id)
             away = StoreUnavailable("The service cannot watch this task now; its log says why.")
             self._put(Frame(task=task_id, error=problem_of(away)))
@@ -176,7 +176,8 @@ class Attending(Stream):
 
 
 def _line(frame: Frame) -> bytes:
-    """The frame; one that cannot be written as what its watcher is to do without it."""
+    """The encoded frame; for one that cannot be encoded, a frame that makes its watcher ask
+    again."""
     try:
         return encode(frame) + b"\n"
     except (ValueError, TypeError, OverflowError, RecursionError):

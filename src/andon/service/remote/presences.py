@@ -1,13 +1,15 @@
-"""Whose presence is whose: what is told of a worker belongs to the token that told it first.
+"""The presences of remote workers: the description of a worker belongs to the token that sent it
+first.
 
-The owner stands in the record, so every service on the store knows it, and one that was begun again
-does too. It lasts as long as the record: a minute after the worker fell silent the name is free.
-It also ends with its token, so that a worker comes back under its name with a new one. Whoever has
-`admin:workers`, and so everybody on an open service, may take any. Two tokens that tell of one name
-for the first time on two services within a second both may; from then on the last of them may.
+The owner is in the record, so every service on the store knows it, also after a restart. It lasts
+as long as the record: a minute after the worker fell silent the name is free. It also ends with its
+token, so that a worker comes back under its name with a new one. A caller with `admin:workers`, and
+so every caller of an open service, may take any. Two tokens that first describe the same name on
+two services within a second are both accepted; from then on the last of them owns it.
 
-Workers in other languages tell nothing of themselves but by their claims, so those are told of
-here: who asks which queues, and what it has code for, or nobody could say what a task waits for.
+Workers in other languages describe themselves only by their claims, so this process publishes them:
+which queues they ask and which task types they have code for. Otherwise it could not be shown what
+a task waits for.
 """
 
 import asyncio
@@ -29,21 +31,21 @@ logger = logging.getLogger("andon.service")
 
 ADMIN = "admin:workers"
 FRESH_S = 1.0
-"""How long the list of workers is relied on: it is read whole, and every worker tells of itself."""
+"""How long the list of workers is cached: it is read whole, and every worker describes itself."""
 
 
 TOLD_S = 10.0
-"""How often a worker that claims is told of."""
+"""How often a worker that claims is published."""
 
 MOST_SEEN = 2_000
-"""Workers in other languages that are told of at a time."""
+"""How many workers in other languages are published at a time."""
 
 
 FORGOTTEN_S = 60.0
 
 
 class _Seen(NamedTuple):
-    at: float  # when it was told of, monotonic seconds
+    at: float  # when it was published, monotonic seconds
     since: int  # when it was first seen, ms UTC
     asks: tuple[tuple[str, ...], str]  # queues, and the digest of its code
 
@@ -61,20 +63,20 @@ class Presences:
         self._telling: set[asyncio.Task[None]] = set()
 
     async def put(self, caller: Caller, info: WorkerInfo) -> None:
-        """Say that a worker lives. Raises `PermissionRefused` where it is another token's."""
+        """Record that a worker is alive. Raises `PermissionRefused` where it is another token's."""
         await self._check(caller, info.id)
         self._owners[info.id] = caller.id
         await self._engine.put_worker(msgspec.structs.replace(info, owner=caller.id))
 
     async def remove(self, caller: Caller, worker: str) -> None:
-        """Say that a worker has left. Raises `PermissionRefused` where it is another token's."""
+        """Record that a worker has left. Raises `PermissionRefused` where it is another token's."""
         await self._check(caller, worker)
         self._owners.pop(worker, None)
         await self._engine.remove_worker(worker)
 
     def seen(self, caller: Caller, worker: str, queues: Sequence[str], code: Code | None) -> None:
-        """Tell of a worker that claims, if that was not done within the last seconds. Does not
-        wait, and no claim fails of it."""
+        """Publish a worker that claims, unless that was done within the last seconds. Does not
+        wait, and never fails a claim."""
         now = time.monotonic()
         while self._seen and (first := next(iter(self._seen.items())))[1].at < now - FORGOTTEN_S:
             del self._seen[first[0]]
@@ -82,7 +84,7 @@ class Presences:
         last = self._seen.pop(worker, None)
         if last is None:
             if len(self._seen) >= MOST_SEEN:
-                return  # ids that are made anew for each claim, say
+                return  # for example because each claim has a new worker id
             last = _Seen(float("-inf"), self._engine.now(), asks)
         if now < last.at + (TOLD_S if last.asks == asks else FRESH_S):
             self._seen[worker] = last  # at the end, a little out of order, which does no harm
@@ -124,7 +126,7 @@ class Presences:
             return
         async with self._reading:
             if self._read_at >= arrived:
-                return  # somebody read since
+                return  # another caller has read since
             now = time.monotonic()
             owners = {worker.id: worker.owner for worker in await self._engine.workers()}
             self._owners, self._read_at = owners, now

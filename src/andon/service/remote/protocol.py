@@ -1,7 +1,7 @@
-"""What workers in other languages send and get: plain JSON, durations in seconds. Pure.
+"""Requests and answers of workers in other languages: plain JSON, durations in seconds. Pure.
 
-The meaning of every field stands in docs/worker-protocol.md. A claimed run ends in its `args`, so
-that even a shell can cut them out.
+docs/worker-protocol.md explains every field. A claimed run ends in its `args`, so that even a shell
+can cut them out.
 """
 
 import secrets
@@ -187,7 +187,7 @@ def claimed_run(task: Task, token: str, args: bytes, *, statements: bool = False
 
 
 def _statement(definition: Definition) -> str | UnsetType:
-    """What the task's signature says that it signs. Whether it does is for the worker to check."""
+    """The bytes that the task's signature claims to sign. The worker checks whether it does."""
     signature = parsed(definition.headers.get(SIGNATURE_HEADER, ""))
     if signature is None:
         return UNSET
@@ -195,7 +195,7 @@ def _statement(definition: Definition) -> str | UnsetType:
 
 
 class Renew(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
-    """A sign of life of one run."""
+    """A renewal of one run."""
 
     lease: Annotated[float, Meta(gt=0, le=86_400, description="Seconds from now; default: 30.")] = (
         30.0
@@ -212,7 +212,7 @@ class RenewOne(Renew, forbid_unknown_fields=True, kw_only=True):
 
 
 class Renewals(msgspec.Struct, forbid_unknown_fields=True):
-    """Signs of life of many runs."""
+    """Renewals of many runs."""
 
     runs: Annotated[list[RenewOne], Meta(max_length=1000)]
 

@@ -1,7 +1,8 @@
-"""Which held claims a hint is for: what queues have ready is read once for all that were woken.
+"""Decides which held claims a hint is for: the ready kinds of queues are read once for all claims
+that it woke.
 
-A hint says only that a queue has something. Were each claim that waits there to ask the store, a
-task would cost as many claims as there are workers of other applications.
+A hint says only that a queue has something. If each waiting claim asked the store, a task would
+cost as many claims as there are workers of other applications.
 """
 
 import asyncio
@@ -14,7 +15,8 @@ from andon.model.code import Code
 
 
 class Readiness:
-    """Reads what queues have ready, one read at a time; whoever comes meanwhile shares the next."""
+    """Reads the ready kinds of queues, one read at a time; callers that arrive meanwhile share the
+    next."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -39,6 +41,7 @@ class Readiness:
 
 
 def _looked_at(read: asyncio.Task[list[ReadyKind]]) -> None:
-    """Nobody may have waited for it to the end; whoever did has its error."""
+    """Retrieve the error of a read whose callers may all have gone; a caller that waited has got
+    it."""
     if not read.cancelled():
         read.exception()

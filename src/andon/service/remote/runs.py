@@ -1,8 +1,8 @@
-"""Runs of workers elsewhere: claimed with a caller's scopes, spoken for with a run token.
+"""Runs of remote workers: claimed with a caller's scopes, renewed and reported with a run token.
 
-Both faces, `routes.engine` for `HttpEngine` and `routes.runs` for everybody else, come through
-here. A worker elsewhere is not trusted: what it may say is bounded, and the lifecycle is applied
-here. Whether a run still holds its task is the store's to say, so a token needs no end of its own.
+Both sets of routes, `routes.engine` for `HttpEngine` and `routes.runs` for all others, call this. A
+remote worker is not trusted: what it may send is bounded, and the lifecycle is applied here. The
+store decides whether a run still holds its task, so a token needs no expiry of its own.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ T = TypeVar("T")
 
 
 class Signed(msgspec.Struct, frozen=True):
-    """A sign of life, its token looked at already; None: the token was no good."""
+    """A renewal whose token was checked; None: the token was invalid."""
 
     claims: Claims | None
     lease_ms: int
@@ -73,7 +73,7 @@ class Signed(msgspec.Struct, frozen=True):
 
 
 class Told(msgspec.Struct, frozen=True):
-    """How a run ended, its token looked at already."""
+    """How a run ended; its token was checked."""
 
     claims: Claims
     command: Command | None  #: None: the worker shuts down, and the task's policy decides
@@ -90,8 +90,8 @@ class Handed(NamedTuple):
 
 
 class RemoteRuns:
-    """The worker's half of an engine, for callers that are elsewhere. `max_payload` bounds results,
-    and arguments with results in them, as it does at a worker."""
+    """The worker's half of an engine, for remote callers. `max_payload` bounds results, and
+    arguments with results in them, as it does at a worker."""
 
     def __init__(
         self,
@@ -108,7 +108,7 @@ class RemoteRuns:
         self._claimed = ClaimedRecords[str]()  # by run
 
     async def _claim(self, caller: Caller, request: ClaimRequest) -> list[Task]:
-        """Claim, for a caller that may."""
+        """Claim, if the caller may."""
         _check_claim(request, self._engine.store.partitions)
         for queue in request.queues:
             caller.require(f"queues:claim:{queue}")
@@ -123,7 +123,7 @@ class RemoteRuns:
         """Claim; each run as `write` has it, of the task and the token of the run.
 
         A run that cannot be written is not handed out but ended, as a worker that cannot hold it
-        would end it: those claimed with it are not to pay (docs/rulings.md, R36).
+        would end it: the others of the claim are not affected (docs/rulings.md, R36).
         """
 
         async def written(task: Task, token: str) -> T:
@@ -136,8 +136,8 @@ class RemoteRuns:
     ) -> list[T]:
         """The same for a worker that gets the arguments as they are stored, pasted into the answer.
 
-        Arguments that are no JSON would be whatever their submitter wants the answer to say, so
-        such a run is not handed out but ended, as a worker that decodes them would end it
+        Arguments that are no JSON would let their submitter forge the rest of the answer, so such a
+        run is not handed out but ended, as a worker that decodes them would end it
         (docs/rulings.md, R24). So is one whose placeholders cannot be filled in.
         """
 
@@ -190,13 +190,14 @@ class RemoteRuns:
     async def _end(self, task: Task, command: Command) -> None:
         try:
             await self._engine.report(task, command)
-        except Exception as refused:  # its lease ends, and whoever claims it next is here again
+        except Exception as refused:  # its lease ends, and the next claim handles it again
             log.warning("The run of task %s could not be ended: %s", task.id, refused)
 
     async def code_of(self, digest: str, listed: Code | None) -> Code | None:
-        """What a worker has code for, by its digest or as it lists it; None if it names nothing.
+        """The list of types that a worker has code for, by its digest or as given; None if it names
+        none.
 
-        Raises `UnknownCode` for a digest of which the list has to be told (again).
+        Raises `UnknownCode` for a digest whose list has to be sent (again).
         """
         codes = self._engine.codes
         check_text(digest, field="code")
@@ -215,7 +216,7 @@ class RemoteRuns:
         return code
 
     async def claims_of(self, tokens: Sequence[str]) -> list[Claims | AuthenticationFailed]:
-        """What run tokens say. Raises `AuthenticationFailed` when none of them is any good."""
+        """The claims of run tokens. Raises `AuthenticationFailed` when none of them is valid."""
         found: list[Claims | AuthenticationFailed] = []
         for token in tokens:
             try:
@@ -229,7 +230,8 @@ class RemoteRuns:
         return found
 
     async def renew(self, signs: Sequence[Signed]) -> list[Verdict]:
-        """Extend leases; what has no good token is lost, and what cannot be is invalid."""
+        """Extend leases. A run without a valid token is lost, and a renewal that cannot be written
+        is invalid."""
         known = [
             (sign, sign.claims)
             for sign in signs
@@ -297,7 +299,7 @@ class RemoteRuns:
             return resolved.state
         except AndonError as error:
             return error
-        except Exception:  # ours to mend; the other reports of the request are none the worse
+        except Exception:  # an internal error; the other reports of the request are not affected
             log.exception("the report of run %s of task %s failed", claims.number, claims.task)
             return AndonError("This should not have happened. The service's log says more.")
 
@@ -319,8 +321,8 @@ class RemoteRuns:
         return task
 
     async def known(self, claims: Claims) -> Task:
-        """The task that a run holds, or held until a moment ago: what it logged last comes after
-        its end. Raises `LeaseLost`."""
+        """The task that a run holds, or held until a moment ago: its last lines arrive after its
+        end. Raises `LeaseLost`."""
         [task] = await self._engine.get([claims.task])
         run = None
         if task is not None:
@@ -337,7 +339,8 @@ class RemoteRuns:
 
 
 def _of_caller(request: ClaimRequest, caller: Caller) -> ClaimRequest:
-    """The claim under a token that nobody else can repeat: who could would get its runs."""
+    """The claim under a token that no other caller can repeat, because that would give it the
+    runs."""
     who = "\0".join((caller.name, request.worker, *sorted(request.queues), request.token))
     token = hashlib.blake2b(who.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()
     return msgspec.structs.replace(request, token=token, parks=False)
@@ -404,7 +407,7 @@ def _check_lease(lease_ms: int) -> None:
 
 
 def what_is_wrong(sign: Signed) -> str:
-    """Why a sign of life cannot be kept; empty if it can."""
+    """Why a renewal cannot be kept; empty if it can."""
     try:
         _check_lease(sign.lease_ms)
         _check_progress(sign.progress)

@@ -65,7 +65,7 @@ def _not_ready(detail: str) -> Problem:
 
 @get("/metrics", tags=["service"], summary="Metrics", media_type="text/plain")
 async def metrics(request: Call) -> bytes:
-    """What this process and its store have to tell Prometheus."""
+    """The metrics of this process and its store, for Prometheus."""
     request.need("metrics:read")
     request.answer_type = b"text/plain; version=0.0.4; charset=utf-8"
     return await request.service.metrics.text(request.service.engine)

@@ -1,4 +1,4 @@
-"""Signed URLs: files sent and fetched without a token, by whoever was given the URL."""
+"""Signed URLs: files sent and fetched without a token, by anyone who has the URL."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated

@@ -152,7 +152,8 @@ async def _claim_now(request: Call, data: Claim, code: Code | None) -> list[msgs
 
 
 async def _gone(request: Call) -> None:
-    """Until the client has disconnected: what is claimed for nobody lies idle for a lease."""
+    """Wait until the client has disconnected: tasks claimed for a client that has gone are idle for
+    a lease."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 

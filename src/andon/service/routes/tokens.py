@@ -1,6 +1,6 @@
-"""API tokens: made, listed and revoked by who may administer them.
+"""API tokens: made, listed and revoked by administrators.
 
-Nobody makes a token that allows more than their own.
+A caller cannot make a token that allows more than the caller's own.
 """
 
 from typing import TYPE_CHECKING, Annotated, cast

@@ -1,1 +1,1 @@
-"""The face of a Taskcluster queue: what its clients and workers ask, answered by Andon's engine."""
+"""The Taskcluster face: the API of a Taskcluster queue, answered by Andon's engine."""

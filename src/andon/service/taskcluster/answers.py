@@ -1,4 +1,4 @@
-"""What answers say of tasks: their status, and the lists that it stands in."""
+"""Tasks in answers: their status, and rows of lists."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ from andon.service.taskcluster.times import written
 
 
 def status_of(task: Task, kept: Kept | Document) -> dict[str, Any]:
-    """The status of a task, as every route answers it; `kept`: its document, or what answers need
-    of that."""
+    """The status of a task, as every route answers it; `kept`: its document, or the parts of it
+    that answers need."""
     d, s = task.definition, task.status
     status: dict[str, Any] = {
         "taskId": d.id,
@@ -49,7 +49,7 @@ def parts_of(worker: str) -> tuple[str, str]:
 
 
 def absent(task_id: str) -> Exception:
-    """What is answered where there is no such task."""
+    """The error where there is no such task."""
     return not_found(f"Task {task_id} does not exist: it was never created, or has expired since.")
 
 

@@ -1,4 +1,4 @@
-"""What is said of an artifact: in lists, and in messages. Pure."""
+"""The description of an artifact in lists and messages. Pure."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def storage_type(artifact: Artifact) -> str:
 
 
 def info_of(artifact: Artifact, task: Task) -> dict[str, Any]:
-    """One row of a list of artifacts. One without an end of its own goes with its task."""
+    """One row of a list of artifacts. One without an expiry of its own is deleted with its task."""
     ends = artifact.expires_at or task.definition.expires_at
     info: dict[str, Any] = {
         "storageType": storage_type(artifact),

@@ -23,7 +23,7 @@ _STORED = b"x-taskcluster-artifact-storage-type"
 
 
 class Place(NamedTuple):
-    """Where artifacts are asked for: a run of a task."""
+    """The run whose artifacts are asked for."""
 
     task: Task
     run: Run
@@ -88,7 +88,7 @@ async def url_of(asked: Asked, artifact: Artifact) -> str:
 
 
 async def redirect_to(asked: Asked, artifact: Artifact) -> Answer:
-    """Where it is, for who follows redirects and for who does not; 424 for an error."""
+    """Its URL, for clients that follow redirects and for those that do not; 424 for an error."""
     stored = (_STORED, storage_type(artifact).encode())
     if artifact.kind == "error":
         told = {"reason": artifact.reason, "message": artifact.message}

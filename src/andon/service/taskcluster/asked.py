@@ -1,4 +1,4 @@
-"""One request to the face, as the functions that answer it see it."""
+"""One request to the face, as its handlers see it."""
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Asked:
-    """A request, who sent it, and what of it is understood so far."""
+    """A request, its caller, and the parts of it that are decoded so far."""
 
     __slots__ = (
         "caller",
@@ -37,7 +37,7 @@ class Asked:
         "shared",
     )
 
-    incoming: "Incoming"  #: what its sender is known by
+    incoming: "Incoming"  #: what identifies its sender
     caller: "Caller"
 
     def __init__(
@@ -53,7 +53,7 @@ class Asked:
         self.params = params  #: of the path, decoded
         self.query: dict[str, str] = {}
         self.lists: dict[str, list[str]] = {}
-        """Of the query, what may come again and again, each in its order."""
+        """The query parameters that may be repeated, each in its order."""
         self.scope = scope
         self.receive = receive
 
@@ -93,7 +93,7 @@ class Asked:
 
     async def still_allowed(self, **values: Any) -> None:
         """Raise `AuthenticationFailed` or `ApiError` (403) if the request would be refused now:
-        what it waited for is never handed to whom a new request would be refused."""
+        what it waited for is never given to a caller that a new request would refuse."""
         self.caller = await self.shared.trust.authenticate(self.incoming)
         self.require(**values)
 

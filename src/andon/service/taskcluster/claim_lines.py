@@ -1,4 +1,4 @@
-"""Workers that wait for work: one line for each task queue, in the order in which they came.
+"""Waiting workers: one line for each task queue, in the order of arrival.
 
 A line asks the store when it begins, and then only when the store hints that its queue has
 something: two thousand workers that wait cost no query, and a task that comes costs two or three
@@ -28,8 +28,8 @@ _PAUSE_S = 1.0
 
 Claim = Callable[[], Awaitable[list[Task] | None]]
 """Claims for one worker, without waiting. Called again, it claims under the same token, so that
-what it claimed and could not say is not lost (docs/rulings.md, R31). None: this worker is given
-nothing, whatever the queue has."""
+tasks of a lost answer are not lost (docs/rulings.md, R31). None: this worker gets nothing, whatever
+the queue has."""
 
 Wait = Callable[[], Coroutine[Any, Any, Any]]
 """Begins to wait for something that ends a worker's wait."""
@@ -42,11 +42,11 @@ class Got(NamedTuple):
     """What a worker gets."""
 
     tasks: list[Task]
-    has_waited: bool  #: in a line; else it is as young as the answer to any other request
+    has_waited: bool  #: in a line; else the caller's rights were checked just now
 
 
 class _Waiting:
-    """One worker that waits, and what it is told."""
+    """One waiting worker, and the outcome of its wait."""
 
     def __init__(self, claim: Claim, give_back: GiveBack) -> None:
         self.told: asyncio.Future[list[Task]] = asyncio.get_running_loop().create_future()
@@ -54,11 +54,11 @@ class _Waiting:
         self.error: Exception | None = None  #: why the last one failed
         self._claim = claim
         self._give_back = give_back
-        self._is_last = False  #: it waits no longer than for the claim under way
+        self._is_last = False  #: it waits only for the claim under way
 
     async def attempt(self) -> bool:
-        """Claim for it, once; whether there may be more for those behind it: it got something, or
-        is given nothing whatever there is, and waits no longer."""
+        """Claim for it, once. Returns whether there may be more for the workers behind it: it got
+        something, or gets nothing whatever there is, and waits no longer."""
         self.is_busy = True
         try:
             tasks = await self._claim()
@@ -79,7 +79,7 @@ class _Waiting:
         return bool(tasks)
 
     def leave(self) -> None:
-        """Wait no longer, but for the claim under way: what it brings is wanted."""
+        """Stop waiting, except for the claim under way, whose tasks are wanted."""
         if self.is_busy:
             self._is_last = True
         elif not self.told.done():
@@ -113,11 +113,11 @@ class ClaimLines:
         stopping: Wait,
         wait: float,
     ) -> Got:
-        """What `claim` brings, as soon as that is something; nothing after `wait` seconds, when the
-        worker has `gone`, or the service is `stopping`. Raises what the last claim raised, if it
-        failed.
+        """The tasks of `claim`, as soon as there are some; nothing after `wait` seconds, when the
+        worker has `gone`, or the service is `stopping`.
 
-        Nobody looks whether a worker goes before it waits: whoever answers it looks then."""
+        Raises the error of the last claim, if it failed. Whether the worker has gone is watched
+        only while it waits; the code that answers it checks otherwise."""
         one = _Waiting(claim, self._give_back)
         if queue not in self._lines:
             await self._attempt(one)
@@ -160,7 +160,8 @@ class ClaimLines:
                 end.cancel()
 
     async def _attempt(self, one: _Waiting) -> None:
-        """Claim, to the end also where whoever asked is cancelled meanwhile: it is given back."""
+        """Claim, to the end also if the caller is cancelled meanwhile: then the tasks are given
+        back."""
         attempt = asyncio.ensure_future(one.attempt())
         self._under_way.add(attempt)
         attempt.add_done_callback(self._under_way.discard)
@@ -183,7 +184,7 @@ def _outcome(one: _Waiting) -> list[Task]:
 
 
 class _Line:
-    """Those who wait for the tasks of one queue."""
+    """The workers that wait for the tasks of one queue."""
 
     def __init__(self, engine: "LocalEngine", queue: str, ended: Callable[["_Line"], None]) -> None:
         self.queue = queue
@@ -200,7 +201,7 @@ class _Line:
             self._hints.notify()
 
     def left(self) -> None:
-        """Somebody has an answer, or has gone: nobody may be left."""
+        """A worker has its answer, or has gone: the line may be empty."""
         if all(one.told.done() for one in self.waiting):
             self._hints.notify()
 
@@ -224,7 +225,8 @@ class _Line:
                 one.go()
 
     async def _hand_out(self) -> Exception | None:
-        """Claim for one after the other until there is nothing more; why that failed, if it did."""
+        """Claim for one after the other until there is nothing more. Returns the error, if it
+        failed."""
         at_once = 1
         while some := self._next(at_once):
             self._is_empty = False
@@ -242,8 +244,8 @@ class _Line:
         return bool(self.waiting)
 
     def _next(self, most: int) -> list[_Waiting]:
-        """Up to so many from the head of the line, who then stand in it no more. Those who have
-        gone are left out."""
+        """Remove and return up to so many from the head of the line, without those that have
+        gone."""
         some: list[_Waiting] = []
         while len(some) < most and self._has_some():
             some.append(self.waiting.popleft())

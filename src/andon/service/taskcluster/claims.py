@@ -1,4 +1,4 @@
-"""Claims for workers of the face, and the runs that come of them."""
+"""Claims for workers of the face, and the runs that they open."""
 
 import asyncio
 import logging
@@ -38,9 +38,10 @@ _UNREADABLE = TaskError(
 
 
 def claim_of(engine: "LocalEngine", queue: str, worker: str, limit: int, lease_s: float) -> Claim:
-    """What claims up to `limit` tasks for a worker, over every partition of the store. Called
-    again, it gets what an earlier call got and could not say (docs/rulings.md, R31). A worker in
-    quarantine is given nothing. Those who claim are noted, for the lists of workers."""
+    """The function that claims up to `limit` tasks for a worker, over every partition of the store.
+    Called again, it returns the tasks of an earlier call whose answer was lost (docs/rulings.md,
+    R31). A worker in quarantine gets nothing. Claiming workers are noted, for the lists of
+    workers."""
     token, partitions = new_write_id(), engine.store.partitions
     first = next(_firsts) % partitions
 
@@ -62,7 +63,7 @@ def claim_of(engine: "LocalEngine", queue: str, worker: str, limit: int, lease_s
             except (AndonError, OSError):
                 if not tasks:
                     raise
-                break  # what is claimed is handed out; of the others the next claim is told
+                break  # what is claimed is handed out; the next claim meets the error
             if len(tasks) >= limit:
                 break
         if not tasks and await engine.registry.is_quarantined(queue, worker):
@@ -88,12 +89,12 @@ async def give_back(engine: "LocalEngine", tasks: list[Task]) -> None:
 async def handed_out(
     engine: "LocalEngine", trust: "Authentication", tasks: list[Task]
 ) -> list[Any]:
-    """What a worker is told of each task that it has claimed.
+    """The answer to a worker for each task that it has claimed.
 
     A task of Python code is among them only where its own policy says what becomes of it without
-    that code (docs/rulings.md, R32), and ends as that says. A task of which nothing can be said is
-    not handed out but ended, as a worker that cannot read it would end it: those claimed with it
-    are not to pay (docs/rulings.md, R36).
+    that code (docs/rulings.md, R32), and ends as that says. A task that cannot be encoded is not
+    handed out but ended, as a worker that cannot read it would end it: the others of the claim are
+    not affected (docs/rulings.md, R36).
     """
     claims: list[Any] = []
     ends: list[tuple[Task, Command]] = []
@@ -111,7 +112,7 @@ async def handed_out(
     for task, command in ends:
         try:
             await engine.report(task, command)
-        except Exception as refused:  # its claim runs out, and whoever claims it next is here again
+        except Exception as refused:  # its claim runs out, and the next claim handles it again
             log.warning("The run of task %s could not be ended: %s", task.id, why_of(refused))
     return claims
 

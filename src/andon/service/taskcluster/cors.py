@@ -9,5 +9,5 @@ SHARED = (
         b"X-Requested-With,Content-Type,Authorization,Accept,Origin,Cache-Control,Last-Event-ID",
     ),
 )
-"""Of a service that knows who asks; an open one answers to this machine only (see
+"""For a service that identifies its callers; an open one answers only this machine (see
 `trust.access`)."""

@@ -52,7 +52,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Kept(msgspec.Struct, frozen=True, rename="camel"):
-    """What answers need of a stored document."""
+    """The parts of a stored document that answers need."""
 
     provisioner_id: str
     worker_type: str
@@ -125,8 +125,8 @@ def _queue_of(given: NewTask) -> tuple[str, str]:
 
 
 def check_document(given: NewTask, document: Document, now: int, most_ahead: float) -> None:
-    """Raise `ApiError` (400) for times that leave the task no time, and for scopes that nobody can
-    hold. `now` is ms UTC, `most_ahead` seconds."""
+    """Raise `ApiError` (400) for times that leave the task no time, and for scopes that no caller
+    can hold. `now` is ms UTC, `most_ahead` seconds."""
     created, deadline = given.created.ms, given.deadline.ms
     if not now - CLOCKS_APART_MS <= created <= now + CLOCKS_APART_MS:
         raise input_error(
@@ -150,7 +150,7 @@ def check_document(given: NewTask, document: Document, now: int, most_ahead: flo
 def submission_of(
     task_id: str, given: NewTask, document: Document, settings: TaskclusterSettings
 ) -> Submission:
-    """What the engine is asked to store. Raises `ApiError` (413)."""
+    """The submission for the engine. Raises `ApiError` (413)."""
     args = _encode(document)
     if len(args) > settings.max_document:
         raise ApiError(
@@ -185,7 +185,7 @@ def at_least(priority: str) -> list[str]:
 
 
 def kept_of(task: Task) -> Kept | None:
-    """What is known of a task of this face; None if the record is not one."""
+    """The parts of a task of this face; None if the record is not one."""
     if task.definition.name != NAME:
         return None
     try:

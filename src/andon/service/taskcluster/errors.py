@@ -40,7 +40,7 @@ STATUS: dict[str, int] = {
 """The codes there are, and the status of each."""
 
 _TRANSIENT = 503
-"""For what a repeat may heal: clients repeat every 5xx, and no 4xx."""
+"""For errors that a repeat may fix: clients repeat every 5xx, and no 4xx."""
 
 _CODES: dict[type[AndonError], str] = {
     PayloadTooLarge: "InputTooLarge",
@@ -94,7 +94,7 @@ class ApiError(Exception):
 
 
 def error_of(error: AndonError) -> ApiError:
-    """What an error of the engine is to a client."""
+    """The error for a client, from an error of the engine."""
     if isinstance(error, QueueFull | StoreError):
         return ApiError("InternalServerError", str(error), status=_TRANSIENT)
     code = next((_CODES[base] for base in type(error).__mro__ if base in _CODES), "")
@@ -113,13 +113,13 @@ def error_of_body(problem: Problem) -> ApiError:
 
 
 def transient(message: str, retry_after: int) -> ApiError:
-    """What may work in so many seconds."""
+    """An error that may be gone in so many seconds."""
     headers = ((b"retry-after", b"%d" % retry_after),)
     return ApiError("InternalServerError", message, status=_TRANSIENT, headers=headers)
 
 
 def unexpected(incident: str) -> ApiError:
-    """Ours to mend; nothing of it is told but the number to look for in the log."""
+    """An internal error; the answer has only the number to look for in the log."""
     incident = incident or new_incident()
     return ApiError(
         "InternalServerError",
@@ -143,5 +143,5 @@ def conflict(message: str) -> ApiError:
 
 
 def input_error(message: str) -> ApiError:
-    """The input has its form, and breaks a rule."""
+    """The input has the right form, and breaks a rule."""
     return ApiError("InputError", message)

@@ -1,8 +1,8 @@
-"""The face of a Taskcluster queue: what its clients and workers ask, under `/api/queue/v1`.
+"""Answers the requests of the Taskcluster face, under `/api/queue/v1`.
 
-It stands above the engine and has no rule of the lifecycle in it. A request is understood in the
-order in which the clients' own service does: the body is parsed, then it is asked who sends it and
-whether they may, then the path, the query and the body are held against what the route takes.
+It stands above the engine and has no rule of the lifecycle in it. A request is checked in the order
+of the original service: the body is parsed, then the caller is identified and authorized, then
+path, query and body are compared with what the route takes.
 """
 
 import logging
@@ -156,7 +156,7 @@ class Face:
             return 200
         if isinstance(answer, Stream):
             await answer(scope, receive, send)
-            return 0  # how long a client listens is no time that a request takes
+            return 0  # the time a client listens does not count as request time
         status, document, headers = answer
         body = b"" if document is None else _encode(document)
         await self._send(scope, send, status, body, headers)
@@ -212,7 +212,7 @@ class _Request:
         self.shared = shared
         self.route = route
         self.params = params
-        self.payload: Any = {}  #: what came in, for whoever is told what was wrong with it
+        self.payload: Any = {}  #: the body as it was sent, for error messages
 
     async def answer(self, scope: "HTTPScope", receive: "Receive") -> Answer | Stream:
         """The answer. Raises `ApiError`, `AndonError`, and `Problem` for a body that did not
@@ -244,8 +244,8 @@ class _Request:
     def _parsed(
         self, route: "Route", body: bytes, is_json: bool
     ) -> tuple[Input | None, ApiError | None]:
-        """What the body says, or why it does not fit the route; that is told later. Raises
-        `ApiError` for what cannot be parsed at all."""
+        """The decoded body, or why it does not fit the route; that error is raised later. Raises
+        `ApiError` for a body that cannot be parsed."""
         if body and is_json and not body.isascii():
             _check_utf8(body)
         if body and not is_json:
@@ -275,7 +275,8 @@ class _Request:
 
 
 def _check_utf8(body: bytes) -> None:
-    """Raise `ApiError` (400): what is kept as it came is not decoded, and would not be seen."""
+    """Raise `ApiError` (400) for invalid parts that are kept undecoded, which decoding would not
+    find."""
     try:
         body.decode()
     except UnicodeDecodeError as error:
@@ -333,5 +334,5 @@ def _query(route: "Route", given: bytes) -> tuple[dict[str, str], dict[str, list
 
 
 def _sayable(text: str) -> str:
-    """A text of a path, which may not have been UTF-8, as an answer can say it."""
+    """A text of a path, which may not have been UTF-8, in a form that an answer can contain."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,4 +1,4 @@
-"""What requests carry. Every form is closed: a property that it does not know is refused."""
+"""Bodies of requests. Every form is closed: an unknown property is refused."""
 
 from typing import Annotated, Any, Literal
 
@@ -27,7 +27,7 @@ class Input(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The body of a request."""
 
     def check(self) -> str:
-        """What is wrong that the types of the fields do not say; empty if nothing is."""
+        """Errors that the types of the fields do not find; empty if there are none."""
         return ""
 
 
@@ -208,7 +208,7 @@ class InputDecoder:
         self._decode = msgspec.json.Decoder(kind, dec_hook=_moment).decode
 
     def __call__(self, body: bytes) -> Input:
-        """What the body says. Raises `msgspec.ValidationError` where it does not fit the form."""
+        """The decoded body. Raises `msgspec.ValidationError` where it does not fit the form."""
         given: Input = self._decode(body)
         wrong = given.check()
         if wrong:

@@ -1,7 +1,7 @@
-"""Until when the records of dependencies are kept: a task's dependencies must outlive its deadline.
+"""Checks that the records of a task's dependencies are kept beyond its deadline.
 
-That a dependency exists at all is the engine's to say; here is only its `expires`. Whoever creates
-a graph names tasks that were created a moment ago, so those are remembered and not read.
+The engine checks that a dependency exists; only its `expires` is checked here. A graph mostly names
+tasks that were created a moment ago, so those are cached and not read.
 """
 
 from collections import OrderedDict
@@ -16,7 +16,7 @@ _AT_ONCE = 100
 
 
 class Lifetimes:
-    """When tasks expire, as far as that is known without asking."""
+    """A cache of when tasks expire."""
 
     def __init__(self, engine: LocalEngine) -> None:
         self._engine = engine

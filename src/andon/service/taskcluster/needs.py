@@ -1,4 +1,4 @@
-"""What routes need of their callers: scope expressions with places for what a request is about.
+"""The scopes that routes need: scope expressions with placeholders for values of the request.
 
 They are data: a text with places such as `queue:get-task:<taskId>`, `Every` of some, `Some` of
 some, and `Each`, one text for each of several values. `expanded` fills in the places. Pure.
@@ -38,7 +38,7 @@ Needs: TypeAlias = str | Each | Every | Some
 """What a route needs."""
 
 Values: TypeAlias = Mapping[str, str | Sequence[str]]
-"""What is put into the places: a text, or for `Each` several."""
+"""The values for the places: a text, or for `Each` several."""
 
 
 def every(*parts: Needs) -> Every:
@@ -76,8 +76,8 @@ def expanded(needs: Needs, values: Values) -> Expression:
 
 
 def is_satisfied(needs: Needs, values: Values, has: Callable[[str], bool]) -> bool:
-    """Whether the expression is satisfied by whoever has the scopes that `has` says. It is what
-    `expanded` and `ScopeSet.satisfies` say together, without an expression being made."""
+    """Whether a caller with the scopes of `has` satisfies the expression. The same as `expanded`
+    and `ScopeSet.satisfies` together, without making an expression."""
     if isinstance(needs, str):
         return has(_filled(needs, values))
     if isinstance(needs, Each):

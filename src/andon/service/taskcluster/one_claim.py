@@ -1,9 +1,9 @@
-"""Claims of workers that have one at a time: an answer that was lost is given again.
+"""Repeats lost answers to workers that have one claim at a time.
 
-A worker of the face names no token with its claim, so whether a request repeats one cannot be told
-from the request. Where workers are known to ask for nothing more before they have begun with what
-they have, it can be told from the record: what a worker got within the last half minute, and has
-neither reclaimed nor reported, it has never heard of.
+A worker of the face sends no token with its claim, so the request does not show whether it is a
+repeat. Where workers are known to claim nothing more before they have begun with what they have,
+the record shows it: if a worker has neither reclaimed nor reported a task that it got within the
+last half minute, it has not received it.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ REPEATED_MS = 30_000
 
 
 class Turns:
-    """Whose claims are being answered: one of each worker. Another one takes its place."""
+    """The claims that are being answered: one of each worker, which a later one replaces."""
 
     def __init__(self) -> None:
         self._now: dict[tuple[str, str], _Turn] = {}

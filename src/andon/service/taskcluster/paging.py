@@ -1,4 +1,4 @@
-"""Continuation tokens: where a page of a list ended, opaque to whoever sends one back. Pure.
+"""Continuation tokens: where a page of a list ended, opaque to clients. Pure.
 
 A token names the list that it is of, so that one of another list is refused instead of misread.
 """

@@ -1,4 +1,4 @@
-"""What answers say of workers and of the queues that they claim from, as the registry has them."""
+"""Workers of the registry, and the queues that they claim from, in answers."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, TypeVar
@@ -56,7 +56,7 @@ def is_worker(found: ClaimingWorker) -> bool:
 
 
 def life_of(last_active: int, expires_at: int) -> dict[str, Any]:
-    """What every queue and provisioner is said to be. Nobody can say more of one."""
+    """The fixed fields of every queue and provisioner, which cannot be set."""
     return {
         "description": "",
         "stability": "experimental",

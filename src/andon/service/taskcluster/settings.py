@@ -1,4 +1,4 @@
-"""What can be set about the Taskcluster face. Sizes are bytes, durations seconds."""
+"""The settings of the Taskcluster face. Sizes are bytes, durations seconds."""
 
 import msgspec
 

@@ -19,11 +19,12 @@ if TYPE_CHECKING:
 
 
 _ITSELF = Caller(name="the Taskcluster face", scopes=(ADMIN,))
-"""Who tells of the face's workers: a client that may claim as a worker may be that worker."""
+"""The owner of the descriptions of the face's workers: a client that may claim as a worker may be
+that worker."""
 
 
 class Shared:
-    """The engine's service, the settings, whom to believe, and who waits."""
+    """The engine's service, the settings, the trusted clients, and the waiting workers."""
 
     def __init__(
         self, service: "Service", settings: "TaskclusterSettings", trust: "Authentication"
@@ -43,8 +44,8 @@ class Shared:
         await give_back(self.service.engine, claimed)
 
     async def seen(self, worker: str, queue: str) -> None:
-        """Tell of a worker that asks for work, so that a list of workers has it and nobody says
-        that a queue has none."""
+        """Publish a worker that asks for work, so that lists of workers have it and a queue is not
+        said to have none."""
         await self.service.engine.keep_code(CODE)
         self.service.presences.seen(_ITSELF, worker, [queue], CODE)
 

@@ -1,7 +1,7 @@
 """The routes of the face, and from a method and a path to one of them.
 
 A path is split while it is encoded and decoded after that: clients encode the slash of a queue's id
-or of an artifact's name. In its place two plain segments do as well, for whoever types a URL.
+or of an artifact's name. Two plain segments are accepted as well, for URLs typed by hand.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from andon.service.taskcluster.needs import Needs, places
 
 Handler = Callable[[Any, Any], Awaitable[Any]]
-"""Answers a request, of which it gets what is understood (`asked.Asked`) and what its body says."""
+"""Answers a request, given its decoded parts (`asked.Asked`) and its decoded body."""
 
 QUEUE = "taskQueueId"
 """The parameter that may come as two segments."""
@@ -20,7 +20,7 @@ _PAGED = frozenset({"continuationToken", "limit"})
 
 
 class Route:
-    """One method of the API: where it is, what it needs and takes, and who answers."""
+    """One method of the API: its path, the scopes it needs, what it takes, and its handler."""
 
     def __init__(
         self,
@@ -38,8 +38,8 @@ class Route:
     ) -> None:
         """`path` has parameters as in `/task/<taskId>`; `<name*>` takes the rest of the path.
         `takes` is what the body says, for routes that have one. `many` are parameters of the query
-        that may come again and again. `late`: who may ask is asked after
-        the record was found, though the path says enough."""
+        that may come again and again. `late`: scopes are checked after the record was found, though
+        the path says enough."""
         self.name = name
         self.method = method
         self.path = path
@@ -53,8 +53,8 @@ class Route:
         self._is_plain = not any(part.is_rest or part.name == QUEUE for part in self.parts)
         self.params = tuple(part.name for part in self.parts if part.name)
         self.is_early = not late and (needs is None or places(needs) <= set(self.params))
-        """Whether who may ask is known from the path alone: it is decided before the rest of the
-        request is looked at."""
+        """Whether the path alone says which scopes are needed: then they are checked before the
+        rest of the request is read."""
 
     def __repr__(self) -> str:
         return f"<Route {self.name}: {self.method} {self.path}>"
@@ -134,7 +134,7 @@ class RouteTable:
             self.add(route)
 
     def add(self, route: Route) -> None:
-        """Take one more route. What is fixed in a path goes before what is not."""
+        """Add a route. Fixed segments of a path are matched before parameters."""
         self.routes.append(route)
         beside = self._by_start.setdefault((route.method, route.parts[0].fixed), [])
         beside.append(route)
@@ -164,8 +164,7 @@ def route(
     many: Iterable[str] = (),
     late: bool = False,
 ) -> Callable[[Handler], Route]:
-    """Make a route of the function that answers it, which gets the request and what its body
-    says."""
+    """Make a route of its handler, which gets the request and the decoded body."""
 
     def of(handler: Handler) -> Route:
         return Route(

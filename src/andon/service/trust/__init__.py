@@ -1,1 +1,2 @@
-"""Who may do what: scopes, API tokens, run tokens, and the one place that asks for them."""
+"""Authentication and authorization: scopes, API tokens, run tokens, and the place that checks
+them."""

@@ -1,11 +1,11 @@
-"""Who is asking, and may they: the one place where the service decides.
+"""Authenticates and authorizes callers; the one place of the service that does.
 
-A service that listens on loopback only is open: whoever can reach it could read the store's file.
-Even so it answers no page from elsewhere that a browser here has open (see `refuse_strangers`).
-Any other service needs a token with every request. A token that is given is held against what it
-is, on an open service too, so that a mistake shows where it is made.
+A service that listens on loopback only is open: a process that can reach it could read the store's
+file. Even so it refuses requests by pages from elsewhere that a browser on this machine has open
+(see `refuse_strangers`). Any other service needs a token with every request. A token that is given
+is checked on an open service too, so that a mistake shows where it is made.
 
-A run token speaks for its run. For anything else it carries the scopes of its task, and those count
+A run token acts for its run. For anything else it carries the scopes of its task, and those count
 only while the run holds the task, which only the store knows.
 """
 
@@ -38,12 +38,12 @@ if TYPE_CHECKING:
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
-    """Whoever asks, and what they may."""
+    """A caller and its scopes."""
 
     name: str
     scopes: tuple[str, ...]
     id: str = ""  #: of the API token, or of the run; empty without a token
-    actor: str = ""  #: the name that what they do by hand carries
+    actor: str = ""  #: the name recorded with the caller's acts by hand
     run: Claims | None = None  #: with a run token: what it says
 
     def may(self, scope: str) -> bool:
@@ -76,21 +76,22 @@ def is_loopback(host: str) -> bool:
 
 
 NOBODY = Caller(name="anyone", scopes=())
-"""The caller of what is there for everybody."""
+"""The caller of routes that are open to every caller."""
 
 PUBLIC = frozenset({"/healthz", "/readyz", "/openapi.json"})
-"""What says nothing about anybody's tasks, and is asked by what has no token."""
+"""Routes that say nothing about tasks, for callers without a token."""
 
 ACTOR_HEADER = b"andon-actor"
-"""The header by which a caller without a token says who acts, percent-encoded."""
+"""The header in which a caller without a token names the actor, percent-encoded."""
 
 CLAIM = "/api/v1/runs/claim"
 RUN_ROUTES = ("/api/v1/runs/", "/api/v1/engine/renew", "/api/v1/engine/report")
-"""Where a run token speaks for its run alone, and the store decides whether that run is over."""
+"""Routes where a run token acts only for its own run, and the store decides whether that run is
+over."""
 
 
 class Access:
-    """Tells who asks. `is_open`: no token is needed."""
+    """Authenticates callers. `is_open`: no token is needed."""
 
     def __init__(self, store: Store, *, is_open: bool, registry: Registry | None = None) -> None:
         self._store = store
@@ -160,7 +161,7 @@ class Access:
         return Caller(name=name, scopes=record.scopes, id=record.id, actor=actor)
 
     async def claims(self, token: str) -> Claims:
-        """What a run token says. Raises `AuthenticationFailed`."""
+        """The claims of a run token. Raises `AuthenticationFailed`."""
         if not runtokens.is_run_token(token):
             raise AuthenticationFailed("That is no run token; a claim gives one with every run.")
         return runtokens.verify(await self.registry.keys(runtokens.key_of(token)), token)
@@ -209,7 +210,7 @@ class Access:
         return signedurls.verify(keys, opaque, method, self._store.now())
 
     async def run_signer(self) -> Callable[[Task], str]:
-        """What makes the token of the run that holds a task."""
+        """The function that makes the token of the run that holds a task."""
         keys = await self.registry.keys()
 
         def signed(task: Task) -> str:
@@ -220,8 +221,8 @@ class Access:
 
 
 def refuse_strangers(headers: Iterable[tuple[bytes, bytes]]) -> None:
-    """Refuse what a page from elsewhere lets a browser on this machine ask: by a foreign name that
-    was made to point here (DNS rebinding), or across origins."""
+    """Refuse requests that a page from elsewhere makes through a browser on this machine: by a
+    foreign name that was made to point here (DNS rebinding), or across origins."""
     host = origin = b""
     for name, value in headers:
         if name == b"host":
@@ -267,7 +268,7 @@ def _netloc(origin: str) -> str:
 
 
 def _open_caller(headers: Iterable[tuple[bytes, bytes]]) -> Caller:
-    """The caller without a token, by the name they give themselves: nobody here knows better."""
+    """The caller without a token, by the name it gives itself, which cannot be checked."""
     for name, value in headers:
         if name == ACTOR_HEADER:
             actor = actor_name(unquote(value.decode("latin-1"), errors="replace"))

@@ -1,7 +1,7 @@
 """Which port a request was sent to, as its sender saw it. Pure.
 
-What stands before the service may have taken it at another port, or under TLS. Only a proxy that
-is trusted is believed: anybody can send the headers.
+A proxy before the service may have received it at another port, or by TLS. Only a trusted proxy's
+headers count: any client can send them.
 """
 
 import ipaddress

@@ -1,8 +1,8 @@
-"""Where tokens and signing keys live: two small settings of the store.
+"""Reads and changes tokens and signing keys: two small settings of the store.
 
 Both are written by compare-and-set, so that two that write at once both count. They are few, and
-read whole. A service reads them anew every `FRESH_S`, and at once when it meets a token it does not
-know: a new token works immediately, a revoked one for `FRESH_S` at the most.
+read whole. A service reads them again every `FRESH_S`, and at once for a token it does not know: a
+new token works immediately, a revoked one for `FRESH_S` at the most.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Registry:
     async def create(
         self, name: str, scopes: Sequence[str], *, expires_at: int | None = None
     ) -> tuple[str, ApiToken]:
-        """Make a token: its text, which nobody can ask for again, and its record."""
+        """Make a token. Returns its text, which cannot be read again, and its record."""
         if not name:
             raise ConfigurationError("A token needs a name: who it is for.")
         if not scopes:
@@ -167,7 +167,7 @@ class Registry:
             return
         async with self._reading:
             if self._read_at >= arrived:
-                return  # somebody read since; however many ask, one reads at a time
+                return  # another caller has read since; of many callers, one reads at a time
             now = self._clock()
             tokens = await self._store.setting(TOKENS_SETTING)
             keys = await self._store.setting(KEYS_SETTING)

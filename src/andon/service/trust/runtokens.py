@@ -1,9 +1,9 @@
-"""Run tokens: signed leave to speak for one run of one task. Pure.
+"""Run tokens: signed permission to act for one run of one task. Pure.
 
 A token says which namespace, task and run it is for, and which scopes the task carries; it is
-signed by a key that only the store's configuration has. It names no end: it is worth something for
-as long as the store says that the run holds the task, so it never has to be renewed
-(docs/store-contract.md, 14).
+signed by a key that only the store's configuration has. It has no expiry: it is valid as long as
+the store says that the run holds the task, so it never has to be renewed (docs/store-contract.md,
+14).
 """
 
 import base64
@@ -22,7 +22,7 @@ MOST_KEYS = 2
 
 
 class Claims(msgspec.Struct, frozen=True, array_like=True):
-    """What a run token says."""
+    """The claims of a run token."""
 
     namespace: str
     task: str
@@ -76,10 +76,10 @@ def key_of(token: str) -> str:
 
 
 def verify(keys: Keys, token: str) -> Claims:
-    """What a token says, if it was signed here. Raises `AuthenticationFailed`."""
+    """The claims of a token, if it was signed here. Raises `AuthenticationFailed`."""
     body, _, mac = token.rpartition(".")
     key = next((key for key in keys.keys if key.id == key_of(token)), None)
-    # The text is compared, not what it decodes to: one token has one spelling.
+    # The text is compared, not the decoded bytes: one token has one spelling.
     if key is not None and hmac.compare_digest(mac.encode(), _text(_mac(key, body)).encode()):
         claims = _decode(_bytes(body.rpartition(".")[2]))
         if claims.namespace == keys.namespace:

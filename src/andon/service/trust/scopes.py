@@ -1,4 +1,4 @@
-"""Scopes: which there are, and which texts are none. Pure.
+"""The list of scopes, and the check of a scope's text. Pure.
 
 Whether one satisfies another, and which a submit needs, is decided in `andon.model.scopes`.
 """
@@ -21,7 +21,7 @@ KINDS = {
     "admin:": "administer: `admin:tokens`, `admin:storage`, `admin:workers`, `admin:audit`, "
     "`admin:alerts`",
 }
-"""What the service itself asks for; a kind that ends in a colon is followed by a name."""
+"""The scopes that the service itself checks; a kind that ends in a colon is followed by a name."""
 
 _SCOPE = re.compile(r"[\x20-\x7e]{1,4096}\Z")
 

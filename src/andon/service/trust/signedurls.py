@@ -1,7 +1,7 @@
-"""Signed URLs: leave to send or fetch one file without a token, for a while. Pure.
+"""Signed URLs: permission to send or fetch one file without a token, for a while. Pure.
 
 A URL says which namespace, method, task, run and file it is for, of which content type, and until
-when; it is signed by the key that signs run tokens, and good until that has been turned twice.
+when; it is signed by the key that signs run tokens, and valid until that has been rotated twice.
 """
 
 import base64
@@ -14,7 +14,7 @@ from andon.model.errors import AuthenticationFailed
 from andon.service.trust.runtokens import Keys
 
 PREFIX = "/blobs/"
-"""What the path of every signed URL begins with."""
+"""The prefix of the path of every signed URL."""
 
 PUT_S = 45 * 60.0
 GET_S = 30 * 60.0
@@ -22,7 +22,7 @@ GET_S = 30 * 60.0
 
 
 class Signed(msgspec.Struct, frozen=True, array_like=True):
-    """What a signed URL says."""
+    """The claims of a signed URL."""
 
     namespace: str
     method: Literal["GET", "PUT"]

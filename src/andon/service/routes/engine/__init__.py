@@ -1,7 +1,7 @@
-"""What `HttpEngine` calls: the engine's own methods, records travelling whole.
+"""The routes that `HttpEngine` calls: the engine's own methods, with whole records.
 
-Not part of the documented interface: both ends are Andon's, and everybody else has `/api/v1/tasks`
-and `/api/v1/runs`. The scopes are the same.
+Not part of the documented interface: both ends are Andon's, and all other clients use
+`/api/v1/tasks` and `/api/v1/runs`. The scopes are the same.
 """
 
 from typing import Any

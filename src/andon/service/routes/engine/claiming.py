@@ -38,7 +38,7 @@ async def claimed_queues(
 
 @post("/quarantine_worker", status_code=200)
 async def quarantine_worker(request: Call, data: JSONBody[wire.OfClaiming]) -> ClaimingWorker:
-    """Give a worker nothing of a queue for a while."""
+    """Give a worker no tasks of a queue for a while."""
     caller_of(request).require(f"queues:manage:{data.queue}")
     return await request.service.engine.quarantine_worker(
         data.queue, data.worker, data.until, by=data.by, info=data.info

@@ -1,4 +1,4 @@
-"""What all of these routes share: who calls, how much at once, and how items ended."""
+"""Helpers of all these routes: the caller, the bound on items, and the outcomes of items."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -23,7 +23,7 @@ class Nothing(msgspec.Struct, frozen=True):
 
 
 def caller_of(request: Call) -> Caller:
-    """Who calls. The answer will say what time it is at the store."""
+    """The caller. The answer will carry the store's time."""
     request.add_header(wire.TIME_HEADER, str(request.service.engine.now()))
     return cast("Caller", request.caller)
 

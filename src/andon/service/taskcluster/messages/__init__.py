@@ -1,1 +1,1 @@
-"""Messages of the Taskcluster face: what happens to its tasks, told to whoever subscribed."""
+"""Messages of the Taskcluster face: what happens to its tasks, sent to subscribers."""

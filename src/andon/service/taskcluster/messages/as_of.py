@@ -1,8 +1,8 @@
 """The record of a task as it was right after one of its moves, from the record as it is now. Pure.
 
-A message tells of a move, and may be made long after it. What later moves have changed is taken
-back: the state, runs that were opened since, and what became of the runs there were. The number of
-a run that is in a move's event is always the newest at that time.
+A message is about one move, and may be made long after it. Changes of later moves are undone: the
+state, runs that were opened since, and the ends of the runs there were. The number of a run that is
+in a move's event is always the newest at that time.
 """
 
 from collections.abc import Sequence

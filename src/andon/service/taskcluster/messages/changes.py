@@ -1,5 +1,5 @@
-"""Tells whoever reads messages that the event log may have more: one listener and one slow poll for
-all readers of a process, so that a reader that waits costs nothing."""
+"""Notifies readers of messages that the event log may have more: one listener and one slow poll for
+all readers of a process, so that a waiting reader costs nothing."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ _PAUSES = ExponentialBackoff(0.5, SLOW_POLL_S)
 
 
 class Changes:
-    """What readers of one store's log wait for."""
+    """The changes of one store's log, for which readers wait."""
 
     def __init__(self, engine: "LocalEngine") -> None:
         self._engine = engine
@@ -30,7 +30,7 @@ class Changes:
         self._watching: asyncio.Task[None] | None = None
         self._changed: asyncio.Event = asyncio.Event()
         self.seen = 0
-        """Grows with each change: whoever read after it was taken has read that change."""
+        """Grows with each change: a reader that took it before reading has read that change."""
 
     @contextlib.contextmanager
     def watched(self) -> Generator[None]:
@@ -59,7 +59,7 @@ class Changes:
         return self.seen != seen
 
     def tell(self) -> None:
-        """Say that there is more, where no hint says it."""
+        """Note that there is more, where no hint comes."""
         self._tell()
 
     def _tell(self) -> None:
@@ -91,7 +91,7 @@ class Changes:
                             cursor = ""
                         failures = 0
             except (AndonError, OSError):
-                pass  # readers say so: they are woken, and meet the same
+                pass  # readers raise it: they are woken, and meet the same error
             except Exception:
                 log.exception("The event log cannot be watched for messages.")
             self._tell()

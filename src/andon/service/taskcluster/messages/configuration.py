@@ -1,4 +1,4 @@
-"""Where messages are delivered, as an operator's file says it (TOML).
+"""Reads the operator's file (TOML) that says where messages are delivered.
 
     [webhook.ci]
     url = "https://ci.example.org/tasks"
@@ -8,7 +8,7 @@
     [amqp.pulse]
     url_env = "PULSE_URL"
 
-What is secret is in the environment or in a file of its own, never in this one.
+Secrets are in the environment or in a file of their own, never in this one.
 """
 
 import base64
@@ -53,13 +53,13 @@ class BrokerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of messages."""
+    """The settings of messages."""
 
     webhooks: tuple[WebhookSettings, ...] = ()
     brokers: tuple[BrokerSettings, ...] = ()
     retries_as_exceptions: bool = False
-    """Whether a run that ended as an exception is told of also where another follows by itself
-    (docs/rulings.md, R40)."""
+    """Whether a run that ended as an exception makes a message also if another run follows by
+    itself (docs/rulings.md, R40)."""
 
 
 class _Binding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -88,7 +88,7 @@ class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def read_message_settings(path: str | Path) -> MessageSettings:
-    """The settings in a file. Raises `ConfigurationError`, which never says what is secret."""
+    """The settings in a file. Raises `ConfigurationError`, which never contains a secret."""
     path = Path(path)
     try:
         given = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), type=_File)
@@ -111,7 +111,7 @@ def _wrong(path: Path, why: str) -> ConfigurationError:
 
 
 class _Reader:
-    """Reads what one file says, and what it names."""
+    """Reads one file, and the secrets that it names."""
 
     def __init__(self, path: Path, environment: Mapping[str, str]) -> None:
         self._path = path

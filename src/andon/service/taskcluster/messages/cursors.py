@@ -1,9 +1,9 @@
-"""How far a sink has been delivered to, kept in the store: one note for each.
+"""The delivery cursor of each sink, kept in the store as a note.
 
 A cursor is moved only after delivery, so a crash in between delivers again and loses nothing. The
 note also says which process delivers now, and for how long it holds that right: two services with
-the same sinks do not both deliver, and if one dies the other goes on when its hold is over. Nobody
-writes while there is nothing to deliver.
+the same sinks do not both deliver, and if one dies the other goes on when its hold is over. Nothing
+is written while there is nothing to deliver.
 """
 
 import asyncio
@@ -20,16 +20,16 @@ CURSOR_NOTES = "messages"
 """The kind of the notes in which cursors are kept."""
 
 HOLD_MS = 15_000
-"""For so long a process that delivers need not say that it still does."""
+"""How long a process may deliver without renewing its hold."""
 
 KEEP_EVERY_S = HOLD_MS / 3_000
-"""Who holds it and only waits goes on holding it so often."""
+"""How often a process that holds it and only waits renews its hold."""
 
 _ATTEMPTS = 20
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is kept of a sink. Times are ms UTC."""
+    """The note of a sink. Times are ms UTC."""
 
     position: str
     holder: str = ""
@@ -37,7 +37,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Taken(NamedTuple):
-    """What became of the wish to deliver."""
+    """The outcome of asking for the hold."""
 
     position: str  #: from here on
     free_at: int = 0  #: when it may be asked again, ms UTC; 0: it is ours
@@ -63,7 +63,7 @@ class Cursor:
         self._turn = asyncio.Lock()
 
     async def begin(self, position: str) -> str:
-        """Where the sink is; at this position if it is new."""
+        """The sink's position; this one if it is new."""
         for _ in range(_ATTEMPTS):
             await self._read()
             if self._stored is not None or await self._write(Kept(position=position)):
@@ -71,8 +71,8 @@ class Cursor:
         raise self._contended()
 
     async def take(self) -> Taken:
-        """Hold the sink, to deliver from where it is; or until when another does. Raises
-        `StoreError`."""
+        """Take the hold of the sink, to deliver from its position; or return until when another
+        process has it. Raises `StoreError`."""
         for _ in range(_ATTEMPTS):
             await self._read()
             kept, now = self._kept, self._store.now()
@@ -83,7 +83,7 @@ class Cursor:
         raise self._contended()
 
     async def keep(self) -> None:
-        """Go on holding it. Raises `CursorLost`."""
+        """Renew the hold. Raises `CursorLost`."""
         if self._is_held_for_long(self._store.now()):
             return
         async with self._turn:
@@ -91,7 +91,8 @@ class Cursor:
                 await self._put(self._kept.position)
 
     async def move(self, position: str) -> None:
-        """What is before this position is delivered; go on holding it. Raises `CursorLost`."""
+        """Move the cursor to this position, before which all is delivered, and renew the hold.
+        Raises `CursorLost`."""
         async with self._turn:
             if position != self._kept.position:
                 await self._put(position)

@@ -1,12 +1,12 @@
 """Delivers messages to one sink: in order for each task, at least once, from its cursor.
 
-Each sink has a loop of its own, and a cursor of its own in the store, so one that is away holds up
-nobody else. Messages of different tasks are delivered beside one another, and a message that its
-sink cannot take now holds up those of its own task only: what comes after it is read on. The cursor
+Each sink has a loop of its own, and a cursor of its own in the store, so one that is away delays no
+other. Messages of different tasks are delivered beside one another, and a message that its sink
+cannot take now holds up those of its own task only: what comes after it is read on. The cursor
 stays before it, so if the process dies, what came after it is delivered again.
 
-A sink that is away is waited for with growing pauses, for as long as it takes. One message alone
-that it refuses, or cannot take while it takes others, is passed over in the end, logged with its
+A sink that is away is tried again with growing pauses, for as long as it takes. A single message
+that it refuses, or cannot take while it takes others, is skipped in the end, and logged with its
 id.
 """
 
@@ -34,16 +34,16 @@ PAUSES = ExponentialBackoff(1.0, 300.0)
 """Between tries of a sink that is away."""
 
 MOST_REFUSALS = 5
-"""So often a message that a sink refuses is tried."""
+"""How often a message that a sink refuses is tried."""
 
 PATIENCE_S = 24 * 3600.0
-"""For so long a message is tried of which a sink that is there says that it cannot take it now."""
+"""How long a message is tried that a reachable sink answers it cannot take now."""
 
 PATIENCE_ALONE_S = 600.0
-"""For so long it is tried where the sink takes others meanwhile."""
+"""How long it is tried if the sink takes others meanwhile."""
 
 MOST_WAITING = 100
-"""With so many tasks that wait for a sink to take a message, nothing more is read for it."""
+"""If so many tasks wait for a sink to take a message, nothing more is read for it."""
 
 _TURN_S = 0.05
 _STORE_PAUSES = ExponentialBackoff(0.5, SLOW_POLL_S)
@@ -57,7 +57,7 @@ class NotNow(Exception):
     def __init__(self, why: str, *, wait: float | None = None, is_answer: bool = False) -> None:
         super().__init__(why)
         self.wait = wait  #: seconds, where the sink said so
-        self.is_answer = is_answer  #: it was there, and said so of this message
+        self.is_answer = is_answer  #: the sink was reachable, and answered this about the message
 
 
 class Refused(Exception):
@@ -76,7 +76,7 @@ class Sink(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...
 
 
@@ -106,8 +106,8 @@ class Delivery:
         self._running: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Know where the sink is, then deliver: what happens from now on will be. If that cannot be
-        known now it is asked for again, and no other sink waits for it."""
+        """Read the sink's position, then deliver: everything from now on will be delivered. If it
+        cannot be read now it is read again later, and no other sink waits for it."""
         try:
             await self._begin()
         except (AndonError, OSError) as error:
@@ -119,7 +119,7 @@ class Delivery:
             self._position = self._stored = await self._cursor.begin(await self._feed.end())
 
     async def close(self) -> None:
-        """Stop; what was not delivered is delivered by the next start."""
+        """Stop. What was not delivered is delivered after the next start."""
         running, self._running = self._running, None
         if running is not None:
             running.cancel()
@@ -171,8 +171,8 @@ class Delivery:
         return True
 
     async def _hold(self) -> bool:
-        """Whether this process may deliver from where it is. If another one delivers it waits till
-        that need not go on; if another one did it goes on from there."""
+        """Whether this process may deliver from its position. If another one delivers, it waits
+        until that one's hold may have ended; if another one did, it goes on from there."""
         taken = await self._cursor.take()
         if taken.free_at:
             await asyncio.sleep(max(_TURN_S, (taken.free_at - self._feed.now()) / 1000))
@@ -250,8 +250,8 @@ class Delivery:
         return position
 
     async def _round(self, lanes: Lanes) -> NotNow | None:
-        """Deliver what is due; what a sink said that seems to be away. Then no further lane is
-        begun."""
+        """Deliver what is due. Returns the error of a sink that seems to be away; then no further
+        lane is begun."""
         away: list[NotNow] = []
         slots = asyncio.Semaphore(self.sink.at_once)
 
@@ -272,12 +272,12 @@ class Delivery:
         return away[0] if away else None
 
     async def _send(self, lane: Lane, lanes: Lanes, away: list[NotNow]) -> bool:
-        """Deliver the next message of a lane or pass it over; False if it is to be tried again."""
+        """Deliver the next message of a lane or skip it; False if it is to be tried again."""
         message = lane.messages[0]
         try:
             await self.sink.send(message)
         except Exception as error:
-            # A defect of ours is no reason either to hold up everything after it.
+            # A defect of Andon must not delay everything after it either.
             problem = error
         else:
             self._taken_at = time.monotonic()
@@ -315,7 +315,8 @@ class Delivery:
         if problem.is_answer and (now - trial.began > PATIENCE_S or alone_for > PATIENCE_ALONE_S):
             return False
         lanes.put_off(trial, now, problem.wait or 0.0)
-        # What is answered to a later try may be about this message; of a first, nobody can tell.
+        # The answer to a later try may be about this message; for a first try that cannot be
+        # decided.
         if trial.tries == 1 or not problem.is_answer:
             away.append(problem)
         return True

@@ -51,7 +51,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
     exchange: Exchange
     id: str  #: the same whenever this message is delivered again
-    at: int  #: when what it tells of happened, ms UTC
+    at: int  #: when the event that it is about happened, ms UTC
     lane: str  #: messages of one lane are delivered in order; others beside one another
     routing_key: str
     routes: tuple[str, ...] = ()  #: further routing keys, those that the task asks for
@@ -69,7 +69,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def envelope(self) -> bytes:
-        """The document with what it came by, as JSON: for who gets no exchange and key beside."""
+        """The document with its exchange and key, as JSON: for receivers that do not get these
+        beside it."""
         return _encode(
             {
                 "id": self.id,

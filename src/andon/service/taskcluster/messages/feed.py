@@ -1,13 +1,13 @@
-"""Messages read from the event log, from any position on: what every subscriber reads.
+"""Reads messages from the event log, from any position on, for every subscriber.
 
 A position is the log's cursor before a page, how many of its moves were dealt with, and how many of
 the news of groups (`engine.group_news`), which are a log beside it; what is after it is made into
-messages again whenever somebody asks, so nothing is lost with a process.
-Readers at the same position share one reading: those at the end of the log mostly are. A reader
-that is behind reads for itself, and costs the memory of one page.
+messages again at each read, so nothing is lost with a process. Readers at the same position share
+one reading: those at the end of the log mostly are. A reader that is behind reads for itself, and
+costs the memory of one page.
 
-What cannot be read or made of one move is logged and left out (docs/rulings.md, R36). What the
-store cannot answer now is raised, and read again by whoever asked.
+Messages that cannot be made of one move are logged and left out (docs/rulings.md, R36). Errors of
+the store are raised, and the reader reads again.
 """
 
 import asyncio
@@ -53,11 +53,11 @@ PAGE = 100
 _PAGES_SHARED = 8
 _ARTIFACTS = 1_000
 _OF_GROUPS = frozenset({Exchange.TASK_GROUP_SEALED, Exchange.TASK_GROUP_PRIORITY_CHANGED})
-"""Exchanges whose messages stand in a log of their own, the news of groups."""
+"""Exchanges whose messages come from a log of their own, the news of groups."""
 
 _COSTLY = frozenset({Exchange.ARTIFACT_CREATED, Exchange.TASK_GROUP_RESOLVED, *_OF_GROUPS})
-"""Exchanges whose messages take a question more of each end, or of each page: asked only for who
-wants them."""
+"""Exchanges whose messages cost one more read for each end, or each page: made only for readers
+that want them."""
 
 
 class Entry(NamedTuple):
@@ -111,7 +111,7 @@ class Feed:
         no position."""
         key = position, _COSTLY.intersection(exchanges)
         reading, seen = self._readings.get(key), self.changes.seen
-        # One that is under way may have looked before the change that woke who asks now.
+        # A read under way may have begun before the change that woke this reader.
         if reading is None or (not reading.page.done() and reading.seen != seen):
             page = asyncio.ensure_future(self._read(position, key[1]))
             reading = self._readings[key] = _Reading(page, seen)
@@ -121,7 +121,7 @@ class Feed:
         return await shared(reading.page)
 
     def _keep(self, key: "_Key", done: "asyncio.Future[Page]") -> None:
-        """What failed, and what found nothing yet, is read anew by the next who asks."""
+        """A failed or empty read is repeated for the next reader."""
         failed = done.cancelled() or done.exception() is not None
         reading = self._readings.get(key)
         if (failed or not done.result().entries) and reading and reading.page is done:
@@ -185,7 +185,7 @@ class Feed:
         for task in await each_alone(self._engine.get, ids, unreadable, ANYTHING):
             kept = None if task is None else kept_of(task)
             if task is not None and kept is not None:
-                # What messages keep of a task must not keep all of its definition with it.
+                # Messages must not keep the whole definition of a task in memory.
                 few = replace(kept, tags=kept.tags.copy(), payload=Raw(b"null"))
                 found[task.id] = Subject(task, few, routes_of(task))
         return found
@@ -238,7 +238,7 @@ class Feed:
             record = await self._engine.group(group)
             about = Group(group, record.owner, record.expires_at, record.sealed_at)
         except GroupNotFound:
-            pass  # it has gone with its last member: what that says of it will do
+            pass  # it was deleted with its last member, whose own data is enough
         return [group_resolved(event, about)]
 
 

@@ -1,6 +1,6 @@
 """Messages under way to one sink: in order within a lane (a task, or a group), and lanes beside one
-another. A message that cannot be delivered now is due again after a pause of its own, and holds up
-its own lane alone."""
+another. A message that cannot be delivered now is due again after a pause of its own, and delays
+only its own lane."""
 
 import random
 from collections import deque
@@ -11,7 +11,7 @@ from andon.service.taskcluster.messages.exchanges import Message
 
 
 class Trial:
-    """How a message has fared that could not be delivered at once. Times are of a clock that only
+    """The tries of a message that could not be delivered at once. Times are of a clock that only
     goes forward, s."""
 
     __slots__ = ("began", "due_at", "refusals", "tries")
@@ -39,14 +39,14 @@ class Lane:
         return 0.0 if self.trial is None else self.trial.due_at
 
     def tried(self, now: float) -> Trial:
-        """The next one was tried in vain."""
+        """A try of the next one failed."""
         if self.trial is None:
             self.trial = Trial(now)
         self.trial.tries += 1
         return self.trial
 
     def done(self) -> None:
-        """The next one is delivered, or passed over."""
+        """The next one is delivered, or skipped."""
         self.messages.popleft()
         self.trial = None
 
@@ -70,8 +70,8 @@ class Lanes:
         return sum(map(bool, self._lanes.values()))
 
     def due(self, now: float) -> Iterator[Lane]:
-        """Lanes that may go on. Those whose next message failed come last, so that they keep nobody
-        from being tried."""
+        """Lanes that may go on. Those whose next message failed come last, so that they delay no
+        other."""
         self._lanes = {name: lane for name, lane in self._lanes.items() if lane}
         ready = (lane for lane in self._lanes.values() if lane.due_at <= now)
         return iter(sorted(ready, key=lambda lane: lane.due_at))

@@ -1,5 +1,4 @@
-"""What a subscriber binds to: an exchange, and a pattern of routing keys as AMQP topics have it.
-Pure."""
+"""Bindings of a subscriber: an exchange, and a pattern of routing keys as in AMQP topics. Pure."""
 
 from collections.abc import Sequence
 
@@ -26,7 +25,7 @@ class Binding(msgspec.Struct, frozen=True):
 
 
 def check_pattern(pattern: str) -> None:
-    """Raise `ValueError` for what is no pattern."""
+    """Raise `ValueError` for an invalid pattern."""
     if not pattern or len(pattern.encode()) > MOST_BYTES:
         raise ValueError(f"a routing key pattern has 1 to {MOST_BYTES} bytes")
 

@@ -1,7 +1,7 @@
-"""What is told of a move of a task: the messages of the exchanges, in their order. Pure.
+"""Makes the messages about a move of a task, in their order. Pure.
 
-A move is told of once for each thing that clients of the original are told: a task that is pending
-as soon as it is defined makes two messages, one that is retried makes one (docs/rulings.md, R12).
+A move makes the messages that the original sends: two for a task that is pending as soon as it is
+defined, one for a retry (docs/rulings.md, R12).
 """
 
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ class Subject(msgspec.Struct, frozen=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """What a message says of a group."""
+    """The group in a message."""
 
     name: str
     scheduler_id: str
@@ -78,8 +78,8 @@ def run_resolved_by(event: TaskEvent) -> int | None:
 def messages_of(
     event: TaskEvent, subject: Subject, *, retries_as_exceptions: bool = False
 ) -> list[Message]:
-    """What is told of the move. With `retries_as_exceptions` a run that ended as an exception is
-    told of also where another follows by itself."""
+    """The messages about the move. With `retries_as_exceptions` a run that ended as an exception
+    makes a message also if another run follows by itself."""
     source, target = event.source, event.target
     if event.priority is not None:
         return _priority_changed(event, subject)
@@ -107,8 +107,8 @@ def messages_of(
 def artifact_messages(
     event: TaskEvent, subject: Subject, artifacts: Sequence[Artifact]
 ) -> list[Message]:
-    """What is told of the artifacts of the run that the move resolves: those that are no files.
-    (A file is none of the original's messages either: it is registered before its bytes come.)"""
+    """The messages about the artifacts of the run that the move resolves, except files. (The
+    original sends none for files either: they are registered before their bytes come.)"""
     run = run_resolved_by(event)
     told = _Told(event, subject)
     task = as_of(subject.task, event)
@@ -120,7 +120,7 @@ def artifact_messages(
 
 
 def _priority_changed(event: TaskEvent, subject: Subject) -> list[Message]:
-    """What is told of another priority; nothing if its name is the same."""
+    """The messages about a changed priority; none if its name is the same."""
     assert event.priority is not None
     old, new = map(priority_name, event.priority)
     if old == new:
@@ -132,7 +132,7 @@ def _priority_changed(event: TaskEvent, subject: Subject) -> list[Message]:
 
 
 def group_resolved(event: TaskEvent, group: Group) -> Message:
-    """What is told when the move has ended the last task of a group."""
+    """The messages when the move has ended the last task of a group."""
     return Message(
         exchange=Exchange.TASK_GROUP_RESOLVED,
         id=id_of(Exchange.TASK_GROUP_RESOLVED, group.name, event.task, event.revision, event.at),
@@ -145,7 +145,7 @@ def group_resolved(event: TaskEvent, group: Group) -> Message:
 
 
 def group_message(news: GroupNews) -> Message | None:
-    """What is told of what happened to a group as a whole; None if the face has no such group."""
+    """The message about what happened to a group as a whole; None if the face has no such group."""
     group = Group(news.group, news.owner, news.expires_at, news.sealed_at)
     if not is_slugid(group.name) or not is_identifier(group.scheduler_id):
         return None

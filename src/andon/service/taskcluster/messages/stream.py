@@ -68,13 +68,13 @@ class MessageStream(Stream):
             await self._send(send, b'event: end\ndata: {"reason":"%s"}\n\n' % why.encode(), False)
         except TimeoutError:
             if cycle is not None:
-                # It has not read for so long that nothing more can be told it.
+                # The client has not read for so long that nothing more can be sent.
                 cycle.transport.abort()
         finally:
             service.message_streams -= 1
 
     async def _follow(self, send: "Send") -> str:
-        """Send what there is and what comes; why there is no more."""
+        """Send the messages there are and those that come. Returns why there are no more."""
         ping_s = self._asked.service.settings.stream_ping
         with self._feed.changes.watched():
             while True:
@@ -102,7 +102,7 @@ class MessageStream(Stream):
         return max(0.01, self._sent_at + ping_s - time.monotonic())
 
     async def _ping(self, send: "Send", ping_s: float) -> None:
-        """Say that the stream lives, and where it is, if it was quiet for long."""
+        """Send a ping with the stream's position, if it was quiet for long."""
         if time.monotonic() - self._sent_at >= ping_s:
             await self._send(send, b": \n" + self._place())
 
@@ -119,7 +119,7 @@ class MessageStream(Stream):
         return b"".join(parts)
 
     def _place(self) -> bytes:
-        """Where the stream is, as a message that clients remember and tell nobody."""
+        """The stream's position, as a message that clients only remember."""
         return b"id: %s\n\n" % self._position.encode()
 
     async def _until_refused(self) -> None:
@@ -132,7 +132,7 @@ class MessageStream(Stream):
             except (AuthenticationFailed, ApiError):
                 return
             except StoreUnavailable:
-                continue  # nobody can say now; what is kept is asked again
+                continue  # not known now; it is checked again
             except Exception:
                 log.exception("it is not known whether a token is good still")
 

@@ -1,7 +1,7 @@
 """Messages sent to a URL, signed (`service.webhook_signing`).
 
-The URL is the operator's alone: nobody who submits or runs tasks can name one. An answer that sends
-elsewhere is not followed, so what is reached is what the operator wrote.
+Only the operator names URLs: callers that submit or run tasks cannot. Redirects are not followed,
+so only URLs that the operator wrote are requested.
 """
 
 import time
@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from andon.service.taskcluster.messages.exchanges import Message
 
 REFUSALS = frozenset({400, 405, 406, 413, 414, 415, 422, 431})
-"""Answers about the message itself: it will not be taken another time either. Whatever else is not
-2xx may heal: an address that is not there yet, a key that is not known yet, a server in trouble."""
+"""Answers about the message itself: it will not be accepted later either. Any other status that is
+not 2xx may be temporary: an address that is not there yet, a key that is not known yet, a server in
+trouble."""
 
 _LONGEST_WAIT_S = 3_600.0
 
@@ -86,7 +87,7 @@ class Webhook:
 
 
 def _seconds(retry_after: str) -> float | None:
-    """What a Retry-After asks for, if it is a number of seconds."""
+    """The seconds of a Retry-After, if it has a number."""
     if retry_after.isascii() and retry_after.isdecimal() and len(retry_after) < 9:
         return min(float(retry_after), _LONGEST_WAIT_S)
     return None

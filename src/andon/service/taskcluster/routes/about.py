@@ -1,4 +1,4 @@
-"""Whether the service lives, and what it is."""
+"""Whether the service is alive, and which release it is."""
 
 from importlib.metadata import version
 from typing import Any

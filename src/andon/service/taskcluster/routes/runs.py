@@ -1,4 +1,4 @@
-"""What workers ask: claim work, reclaim a run, report how it ended."""
+"""Requests of workers: claim work, reclaim a run, report how it ended."""
 
 import asyncio
 import logging
@@ -127,8 +127,8 @@ async def _note_now(engine: "LocalEngine") -> None:
 
 
 async def _answer_claim(asked: Asked, data: ClaimWork, got: Got) -> dict[str, Any]:
-    """Hand out what was claimed, if whoever asked is there still and, after a wait, may have it
-    still."""
+    """Hand out what was claimed, if the caller is still connected and, after a wait, still
+    authorized."""
     tasks = got.tasks
     if not tasks:
         return {"tasks": []}
@@ -169,8 +169,7 @@ async def reclaim_task(asked: Asked, _: None) -> dict[str, Any]:
     lease_ms = round(asked.settings.claim_timeout * 1000)
     [verdict] = await engine.renew([Renewal(task=task.id, run=run.id, lease_ms=lease_ms)])
     if verdict is Verdict.CANCEL:
-        # A worker of the face is told of a cancel by this conflict, and of nothing else: its run
-        # has stopped with it.
+        # This conflict is how a worker of the face learns of a cancel: its run has stopped with it.
         await engine.report(task, Interrupted())
     if verdict is not Verdict.OK:
         raise conflict(f"Run {number} of task {task.id} does not hold it any more.")

@@ -84,7 +84,7 @@ async def _repeated(asked: Asked, document: bytes) -> dict[str, Any] | None:
 
 
 def _refused(error: AndonError) -> Exception:
-    """What the engine refuses, in the words of a document where it has others."""
+    """The engine's error, with the names of the document's fields."""
     if isinstance(error, TaskConflict):
         return conflict(
             f"Task {error.task_id} exists with another definition. Create it under a new id, or "
@@ -152,8 +152,8 @@ async def _listed(
 
 
 async def _are_more(asked: Asked, ids: list[str]) -> bool:
-    """Whether there is any of these tasks: a token without a row behind it would be a page more
-    for nothing."""
+    """Whether any of these tasks exists: a token without a row behind it would cost an empty
+    page."""
     while ids:
         found, looked_at = await find_some(asked.engine, ids[:1])
         if found:

@@ -1,4 +1,4 @@
-"""Workers, known by their claims or because somebody declared them, and their quarantine."""
+"""Workers, known by their claims or because a client declared them, and their quarantine."""
 
 from typing import Any
 

@@ -1,1 +1,1 @@
-"""Who asks the Taskcluster face, and what they may: Hawk, certificates, clients, scopes."""
+"""Authentication and scopes of the Taskcluster face: Hawk, certificates, clients, roles."""

@@ -1,9 +1,9 @@
-"""Who sends a request to the face: the one place that decides.
+"""Authenticates requests to the face; the one place that does.
 
-A service that listens on loopback only asks nobody, as everywhere in Andon: the header is not even
-read, and whoever asks may do anything. Any other service believes what is signed with the key of
-one of its clients, or with credentials that such a one issued. Without a signature a caller has
-what is there for everybody.
+A service that listens on loopback only authenticates no caller, as everywhere in Andon: the header
+is not even read, and every caller may do anything. Any other service accepts signatures with the
+key of one of its clients, or with credentials that such a client issued. A caller without a
+signature has the scopes that every caller has.
 """
 
 from collections.abc import Iterable
@@ -30,18 +30,18 @@ if TYPE_CHECKING:
 
 
 class Incoming(msgspec.Struct, frozen=True, kw_only=True):
-    """What is looked at of a request."""
+    """The parts of a request that authentication reads."""
 
     method: str
     resource: str  #: path and query as they were sent, latin-1 for bytes beyond ASCII
     headers: Iterable[tuple[bytes, bytes]]  #: names in small letters
     body: bytes = b""
-    address: str = ""  #: of whoever connected
+    address: str = ""  #: of the peer
     is_tls: bool = False
 
     @classmethod
     def of(cls, scope: "HTTPScope", body: bytes) -> "Incoming":
-        """What an ASGI server says of a request."""
+        """The same from an ASGI scope."""
         resource = scope["raw_path"]
         if scope["query_string"]:
             resource += b"?" + scope["query_string"]
@@ -57,7 +57,7 @@ class Incoming(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Authentication:
-    """Tells who asks the face of one service."""
+    """Authenticates the callers of one service's face."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Authentication:
 
     @property
     def is_open(self) -> bool:
-        """Whether everybody may do everything."""
+        """Whether every caller may do everything."""
         return self._access.is_open
 
     async def check(self, host: str) -> None:
@@ -159,7 +159,7 @@ class Authentication:
         )
 
     async def _signer(self, client_id: str, ext: str) -> "_Signer":
-        """Whose signature it must be, by what the request says of itself."""
+        """The signer that the request names."""
         said = _ext(ext)
         if said.certificate is None:
             known = await self._knowing(client_id)
@@ -184,7 +184,7 @@ class Authentication:
         return _Signer(derived, known, caller, said.authorized, now)
 
     async def _issuer(self, known: "_Known", issuer: str) -> tuple[str, Caller]:
-        """The key of whoever issued a certificate, and what they may."""
+        """The key and scopes of a certificate's issuer."""
         if not issuer.startswith(TASKS_ISSUER):
             return known.key(issuer, self._store.now()), known.callers[issuer]
         keys = await self._access.registry.keys(issuer[len(TASKS_ISSUER) :])
@@ -225,11 +225,11 @@ class Authentication:
 
 
 _TASKS = Caller(TASKS_ISSUER, (EVERYTHING,))
-"""Who issues the credentials of tasks."""
+"""The issuer of the credentials of tasks."""
 
 
 class _Signer(msgspec.Struct, frozen=True):
-    """Whose signature it must be, and who they are if it is."""
+    """The named signer, and the caller if the signature is right."""
 
     key: str
     known: "_Known"
@@ -240,7 +240,7 @@ class _Signer(msgspec.Struct, frozen=True):
 
 
 class _Known:
-    """What was worked out from what the store says of clients, kept until it says otherwise."""
+    """Values derived from the store's clients and roles, cached until these change."""
 
     def __init__(self, trust: Trust | None) -> None:
         self.trust = trust
@@ -248,11 +248,11 @@ class _Known:
         self._by_id = {} if trust is None else {one.client_id: one for one in trust.clients}
         self._keys: dict[str, str] = {}
         self.callers: dict[str, Caller] = {}
-        """Of the clients whose key was asked for."""
+        """The callers of the clients whose key was asked for."""
         self.anonymous = Caller("", self.expanded(()))
 
     def has(self, client_id: str | None) -> bool:
-        """Whether there is such a client; None: no matter which."""
+        """Whether there is such a client; True for None."""
         return client_id is None or client_id in self._by_id
 
     def key(self, client_id: str, now: int) -> str:
@@ -272,7 +272,7 @@ class _Known:
         return key
 
     def expanded(self, scopes: Iterable[str]) -> tuple[str, ...]:
-        """Scopes with those of the roles that they grant, and with what everybody has."""
+        """Scopes with those of the roles that they grant, and with those that every caller has."""
         return expanded((*scopes, ASSUME + ANONYMOUS), self._roles)
 
     def expanded_alone(self, scopes: Iterable[str]) -> tuple[str, ...]:
@@ -281,7 +281,7 @@ class _Known:
 
 
 class _Ext(msgspec.Struct):
-    """What the signed `ext` says."""
+    """The decoded signed `ext`."""
 
     certificate: object = None
     authorized: tuple[str, ...] | None = msgspec.field(default=None, name="authorizedScopes")

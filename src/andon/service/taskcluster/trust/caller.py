@@ -1,4 +1,4 @@
-"""Whoever asks the face: a client id and scopes; with a task's credentials also its run."""
+"""The caller of the face: a client id and scopes; with a task's credentials also its run."""
 
 from functools import cached_property
 
@@ -17,7 +17,7 @@ class RunOf(msgspec.Struct, frozen=True):
 
 
 class Caller:
-    """Who asks, and what they may. `client_id` is empty for a caller without credentials."""
+    """A caller and its scopes. `client_id` is empty for a caller without credentials."""
 
     def __init__(
         self, client_id: str, scopes: tuple[str, ...], *, run: RunOf | None = None
@@ -47,4 +47,4 @@ class Caller:
 
 
 OPEN = Caller("anybody-on-this-machine", (EVERYTHING,))
-"""The caller of a service that only its own machine can reach: nobody is asked who they are."""
+"""The caller of a service that only its own machine can reach: callers are not authenticated."""

@@ -1,7 +1,8 @@
 """Certificates: temporary credentials, signed with the key of the client that issues them. Pure.
 
-Whoever has a client's access token makes them without asking anybody: scopes of its own or fewer,
-for 31 days at the most. A named one has a client id of its own, and its issuer in the certificate.
+A holder of a client's access token makes them without calling the service: with the client's scopes
+or fewer, for 31 days at the most. A named one has a client id of its own, and its issuer in the
+certificate.
 """
 
 import re
@@ -18,7 +19,7 @@ LONGEST_MS = 31 * 24 * 3600 * 1000
 """The longest life of a certificate."""
 
 SKEW_MS = 5 * 60 * 1000
-"""How far the clock of whoever issued it may be off."""
+"""How far the issuer's clock may be off."""
 
 _SEED = re.compile(r"[A-Za-z0-9_-]{44}\Z")
 CLIENT_ID = re.compile(r"[A-Za-z0-9!@/:.+|_-]{1,1024}\Z")
@@ -36,7 +37,7 @@ class Certificate(
     expiry: int
     seed: str
     signature: str
-    issuer: str | None = None  #: client id of whoever issued it, if the credentials are named
+    issuer: str | None = None  #: client id of the issuer, if the credentials are named
 
 
 class Credentials(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""Clients: who may sign requests, and the keys they sign with. Pure.
+"""Clients that may sign requests, and their keys. Pure.
 
 Hawk needs the key itself, so a hash of it would not do. No key is stored all the same: the access
 token of a client is derived from one key of the namespace, the client's id and its serial. That
@@ -18,10 +18,11 @@ from andon.service.taskcluster.trust.roles import DEFAULT_ROLES, ROLE_ID
 from andon.service.taskcluster.trust.scopes import is_scope
 
 TASKS_ISSUER = "andon-tasks/"
-"""What the client ids begin with that sign the credentials of tasks; nobody may have such a one."""
+"""The prefix of the client ids that sign the credentials of tasks; no client may have such an
+id."""
 
 TASK_CLIENT = "task-client/"
-"""What the client ids of tasks' own credentials begin with; nobody may have such a one."""
+"""The prefix of the client ids of tasks' own credentials; no client may have such an id."""
 
 MOST_CLIENTS = 1_000
 MOST_BYTES = 512 * 1024
@@ -46,7 +47,7 @@ class Client(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Trust(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Everything that one namespace knows of clients. Its repr does not show the key."""
+    """All clients and roles of one namespace. Its repr does not show the key."""
 
     key: bytes
     serial: int = 0  #: of the newest client
@@ -73,14 +74,14 @@ class Trust(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def new_trust() -> Trust:
-    """Trust in nobody yet, with a key of its own."""
+    """A trust without clients, with a new key."""
     return Trust(key=secrets.token_bytes(32))
 
 
 def with_client(
     trust: Trust, client_id: str, scopes: Iterable[str], *, now: int, expires: int | None = None
 ) -> tuple[Trust, Client]:
-    """Trust in one client more. Raises `ConfigurationError`."""
+    """The trust with one more client. Raises `ConfigurationError`."""
     if not CLIENT_ID.match(client_id):
         raise ConfigurationError(
             f"{client_id[:80]!r} is no client id: letters, digits and !@/:.+|_- make one."

@@ -1,6 +1,6 @@
-"""Hawk: a request is signed with the key of whoever sends it, in a header or in its URL. Pure.
+"""Hawk: checks requests signed with the sender's key, in a header or in the URL. Pure.
 
-What is signed and how stands in docs/taskcluster.md. Nothing is compared but in constant time, and
+docs/taskcluster.md says what is signed and how. Nothing is compared but in constant time, and
 everything is parsed in time linear in its length: a header may have 32 KiB, since the scopes of a
 task travel in it.
 """

@@ -1,7 +1,7 @@
-"""Where clients and roles live: one small setting of the store, changed by compare-and-set.
+"""Reads and changes clients and roles: one small setting of the store, changed by compare-and-set.
 
-A service reads it anew every `FRESH_S`, and at once when it meets a client that it does not know: a
-new client works immediately, a revoked one for `FRESH_S` at the most.
+A service reads it again every `FRESH_S`, and at once for a client that it does not know: a new
+client works immediately, a revoked one for `FRESH_S` at the most.
 """
 
 import asyncio
@@ -124,10 +124,10 @@ class ClientRegistry:
         if is_known and arrived - self._read_at < self._fresh:
             return self._trust
         async with self._reading:
-            if self._read_at < arrived:  # else somebody read since; however many ask, one reads
+            if self._read_at < arrived:  # else another caller has read since
                 now = self._clock()
                 stored = await self._store.setting(TASKCLUSTER_SETTING)
-                if stored != self._stored:  # what was worked out from it stays good otherwise
+                if stored != self._stored:  # values derived from it stay valid otherwise
                     self._stored, self._trust = stored, _decode(stored) if stored else None
                 self._read_at = now
         return self._trust

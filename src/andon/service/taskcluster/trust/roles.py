@@ -1,7 +1,7 @@
-"""Roles: names for scopes, granted to whoever holds `assume:<role>`. Pure.
+"""Roles: names for scopes, granted to callers that hold `assume:<role>`. Pure.
 
-A role whose id ends in `*` is granted to whoever holds `assume:` and anything that begins so.
-Everybody holds `assume:anonymous`, also without credentials.
+A role whose id ends in `*` is granted to callers that hold `assume:` and anything that begins with
+the id. Every caller holds `assume:anonymous`, also without credentials.
 """
 
 import re

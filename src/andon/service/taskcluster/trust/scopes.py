@@ -1,8 +1,8 @@
-"""Scopes and scope expressions: what a route asks for, and what a caller has. Pure.
+"""Scopes and scope expressions: what a route needs, and what a caller has. Pure.
 
 A scope is a text of printable ASCII, spaces among it. A held scope that ends in `*` is a pattern
 and satisfies every scope that begins with what stands before the star; any other satisfies its
-equal alone. What a route asks for is an expression: a scope, `AllOf` some, or `AnyOf` some.
+equal alone. A route needs an expression: a scope, `AllOf` some, or `AnyOf` some.
 """
 
 import re
@@ -50,7 +50,7 @@ Expression: TypeAlias = str | AllOf | AnyOf
 
 
 class ScopeSet:
-    """The scopes that somebody holds, sorted out so that a question costs no loop over them."""
+    """The scopes of a caller, indexed so that a check costs no loop over them."""
 
     __slots__ = ("_exact", "_prefixes", "held")
 

@@ -1,8 +1,8 @@
 """The credentials of a run: issued with every claim and reclaim, for as long as that claim. Pure.
 
-They are a named certificate. Its issuer is a client that nobody can be, whose key is worked out
-from the keys that sign run tokens: so they outlive one turn of those keys and not two. The name
-says task, run, worker and the end of the claim.
+They are a named certificate. Its issuer is a client id that no client can have, whose key is
+derived from the keys that sign run tokens: so they outlive one rotation of those keys and not two.
+The name contains task, run, worker and the end of the claim.
 """
 
 import hmac
@@ -62,13 +62,13 @@ def issuer_key(keys: Keys, issuer: str) -> str | None:
 
 @lru_cache(maxsize=16)
 def _issuer_key(secret: bytes, namespace: str, issuer: str) -> str:
-    """Remembered, since every claim and every report asks for it; it is what its arguments say."""
+    """Cached, since every claim and every report needs it; it depends only on its arguments."""
     stated = f"taskcluster\n{namespace}\n{issuer}".encode()
     return text_of(hmac.digest(secret, stated, "sha256"))
 
 
 def own_scopes(task_id: str, run_id: int) -> tuple[str, str, str]:
-    """What a run may do to itself."""
+    """The scopes of a run on itself."""
     return (
         f"queue:reclaim-task:{task_id}/{run_id}",
         f"queue:resolve-task:{task_id}/{run_id}",
@@ -84,7 +84,7 @@ def run_named(client_id: str) -> RunOf | None:
 
 def is_own_route(run: RunOf, method: str, path: str) -> bool:
     """Whether a request is about the run itself: to reclaim it, to report, to make its artifacts.
-    Such a route looks at the record by itself."""
+    Such a route checks the record itself."""
     return method not in READING and f"/task/{run.task_id}/runs/{run.run_id}/" in path
 
 
