@@ -1,1 +1,2 @@
-"""How a task lives: the table of moves and everything derived from it. Pure: no I/O, no clock."""
+"""The lifecycle of tasks: the table of moves and everything derived from it. Pure: no I/O, no
+clock."""

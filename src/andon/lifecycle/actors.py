@@ -1,7 +1,7 @@
-"""Who did it: the name that moves made by hand carry in their events. Pure.
+"""Actors: the names in the events of moves made by hand. Pure.
 
-Moves that follow from others (a timer, a dependency, the bound of a queue) carry none, whoever set
-them off.
+Moves that follow from others (a timer, a dependency, the bound of a queue) carry none, even if a
+move by hand caused them.
 """
 
 from msgspec.structs import replace
@@ -30,7 +30,7 @@ BY_HAND = frozenset(
         Event.REVISE,
     )
 )
-"""Events whose moves somebody asks for from outside."""
+"""Events of moves that a user or program asks for."""
 
 
 def actor_name(name: str) -> str:

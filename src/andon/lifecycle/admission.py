@@ -1,8 +1,8 @@
-"""What a submission must satisfy, and the record it begins life with. Pure.
+"""Checks submissions, and makes the first record of a task. Pure.
 
 `check_form` and `check_times` refuse what can never work, naming the field at fault; `admit` builds
-the first status. Here is also what any text, time and number must satisfy that a store is to keep
-or to look for, whoever brings it: Python code, a command or a request.
+the first status. It also checks every text, time and number that a store is to keep or to look for,
+wherever it comes from: Python code, a command or a request.
 """
 
 import re
@@ -41,9 +41,9 @@ MAX_KEY = 1_024
 """Bytes of a unique key, concurrency key or group."""
 
 OCCURRENCES_KEY = "@schedule:"
-"""How the unique keys begin that the occurrences of schedules hold. A submit has no such key: its
-task could hold up a schedule, or be taken for one of its occurrences. Those made of a task's name
-and arguments begin with neither."""
+"""How the unique keys begin that the occurrences of schedules hold. A submit may not have such a
+key: its task could delay a schedule, or be taken for one of its occurrences. Keys made of a task's
+name and arguments begin with neither."""
 
 LATEST_MS = 253_402_300_799_999
 """The end of the year 9999: no date can be written beyond it."""
@@ -60,8 +60,8 @@ def is_id(text: str) -> bool:
 
 
 def is_text(text: str) -> bool:
-    """Whether every store can keep the text and be asked for it: PostgreSQL takes no NUL, and half
-    a surrogate is not UTF-8."""
+    """Whether every store can keep the text and look it up: PostgreSQL takes no NUL, and half a
+    surrogate is not UTF-8."""
     if "\0" in text:
         return False
     try:
@@ -72,8 +72,7 @@ def is_text(text: str) -> bool:
 
 
 def check_text(text: str, *, field: str, most: int = MOST_TEXT) -> None:
-    """Refuse a text that is longer than `most` characters, or that not every store can be asked
-    for."""
+    """Refuse a text that is longer than `most` characters, or that not every store can look up."""
     if len(text) > most or not is_text(text):
         raise InvalidSubmission(
             f"{field} {text[:80]!r} is not text of at most {most:,} characters without NUL.",
@@ -82,8 +81,8 @@ def check_text(text: str, *, field: str, most: int = MOST_TEXT) -> None:
 
 
 def check_given(text: str | None, *, field: str) -> None:
-    """Refuse the empty string where None is "not given" (docs/rulings.md, R35): it is a variable
-    that is not set, or a slip, and taking it for nothing would act on more than was meant."""
+    """Refuse the empty string where None is "not given" (docs/rulings.md, R35): it comes from an
+    unset variable or a slip, and treating it as absent would act on more than was meant."""
     if text == "":
         raise InvalidSubmission(
             f'{field} is "", which names nothing; leave it out if there is none.', field=field
@@ -139,8 +138,9 @@ def check_key(key: str, *, field: str) -> None:
 
 
 def check_form(definition: Definition) -> None:
-    """Raise `InvalidSubmission` for what no record may have, not even one that is kept to show that
-    its submission was invalid (docs/rulings.md, R25): no store, path or index is made for it."""
+    """Raise `InvalidSubmission` for values that no record may have, not even one that is kept to
+    show that its submission was invalid (docs/rulings.md, R25): no store, path or index can take
+    them."""
     check_type(definition.name, definition.version, definition.queue)
     check_own(definition)
 
@@ -301,7 +301,7 @@ def _begin(
 
 class _PendingBeginnings:
     """What pending tasks begin with. Tasks of one write mostly begin with the same, which is then
-    made once; who finds that it is the same need not pack it again either."""
+    made once; a store that finds it to be the same need not pack it again either."""
 
     def __init__(self) -> None:
         self._last: tuple[tuple[Any, ...], Status | None] = ((), None)  # one, for threads

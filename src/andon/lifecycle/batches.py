@@ -1,4 +1,4 @@
-"""Batches as types: what tasks that are written together have in common is said once. Pure.
+"""Batches as types: values that tasks written together share are held once. Pure.
 
 Tasks that are submitted together mostly differ in their ids and arguments alone. A store derives,
 encodes and counts what they share once for all of them; that it is shared is a matter of type and
@@ -24,7 +24,7 @@ Move = TypeVar("Move", bound=DecidedMove)
 
 
 class EndedRuns(msgspec.Struct, frozen=True, gc=False):
-    """Runs of one queue that end alike: what is counted of them is the same."""
+    """Runs of one queue that end alike: they change the same counts."""
 
     queue: str
     state: State  #: in which the runs leave their tasks

@@ -1,11 +1,11 @@
 """Births: tasks that exist if and only if the move that bears them was written (docs/rulings.md,
 R38). Pure.
 
-The record keeps what a move bears as a debt, written with the move itself. Whoever wrote it stores
-the tasks then and makes the move `deliver`, which clears the debt; if it dies before, the record's
-timer pays (`lifecycle.timers`). Until then the record takes no other move and is not deleted, so
-that nothing it owes is lost. What an edited task owes its successor (`lifecycle.succession`) is a
-debt of the same kind.
+The record keeps what a move bears as a debt, written with the move itself. The process that wrote
+it then stores the tasks and makes the move `deliver`, which clears the debt; if it dies before, the
+record's timer pays (`lifecycle.timers`). Until then the record takes no other move and is not
+deleted, so that nothing it owes is lost. What an edited task owes its successor
+(`lifecycle.succession`) is a debt of the same kind.
 """
 
 from collections.abc import Collection, Sequence
@@ -25,7 +25,7 @@ MOST_BIRTHS_BYTES = 64 * 1024
 """Bytes of all that one move bears, as the record keeps it until it is stored."""
 
 FIELD = "follow_ups"
-"""What an error about them names, as reports over HTTP do."""
+"""The field that errors about them name, as in reports over HTTP."""
 
 _INSTEAD = "Let one follow-up submit the others"
 
@@ -44,8 +44,8 @@ def owes(status: Status) -> bool:
 
 
 def is_over(status: Status) -> bool:
-    """Whether nothing follows by itself any more: the task has ended, and what it bore is stored.
-    Whoever waits for an end waits for this, and finds the follow-ups then."""
+    """Whether the task has ended and its births are stored. Waiting for an end waits for this, so
+    that the follow-ups can then be found."""
     return status.state in OVER and not owes(status)
 
 
@@ -58,7 +58,7 @@ def owed_ids(status: Status) -> tuple[str, ...]:
 
 def keeps_key(status: Status, states: Collection[str]) -> bool:
     """Whether a record that has ended keeps its unique key: it held the key (it came from one of
-    these states), and owes it to a successor that is not stored yet. Nobody else is to take it in
+    these states), and owes it to a successor that is not stored yet. No other task may take it in
     between."""
     if not status.successor or not owes(status) or not status.events:
         return False
@@ -66,8 +66,8 @@ def keeps_key(status: Status, states: Collection[str]) -> bool:
 
 
 def check_paid(task: Task, event: Event) -> None:
-    """Raise `InvalidTransition` for a move of a record that owes, unless it is the payment: what is
-    owed could be lost by any other."""
+    """Raise `InvalidTransition` for a move of a record that owes, unless it is the payment: any
+    other could lose the debt."""
     status = task.status
     if event is Event.DELIVER:
         return
@@ -89,8 +89,9 @@ def too_many(count: int) -> InvalidSubmission:
 
 
 def check_follow_ups(sizes: Sequence[int]) -> None:
-    """Raise `InvalidSubmission` for so many follow-ups, or such whose arguments alone take more
-    bytes than one move may bear: what can be said in the handler, before the rest is known."""
+    """Raise `InvalidSubmission` for too many follow-ups, or for arguments that alone take more
+    bytes than one move may bear: the checks that are possible in the handler, before the rest is
+    known."""
     if len(sizes) > MOST_BIRTHS:
         raise too_many(len(sizes))
     if sum(sizes) > MOST_BIRTHS_BYTES:

@@ -1,5 +1,5 @@
-"""Numbers that a command or a setting may carry: what every store can keep and every date can show.
-Pure. Whoever takes a command from outside checks it here, before anything is decided on it."""
+"""Checks numbers in commands and settings: every store can keep them and every date can show them.
+Pure. Commands from outside are checked here before anything is decided on them."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +23,7 @@ def check_command(command: Command) -> None:
     """Raise `InvalidSubmission`, naming the field, for a time, delay or priority that no record
     can have."""
     check = _CHECKS.get(command.event)
-    if check is not None:  # not so for what ends nearly every run
+    if check is not None:  # commands that end nearly every run have no check
         check(command)
 
 

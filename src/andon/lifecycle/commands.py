@@ -1,4 +1,4 @@
-"""What may be asked of a task, one small struct per event, with what the event needs to know.
+"""Commands: one small struct per event that may be asked of a task, with the data the event needs.
 
 A command names no state: what it does depends on where the task stands, and is decided in
 `andon.lifecycle.decide`. Times are ms UTC by the store's clock, delays are ms.
@@ -25,7 +25,7 @@ class Unblock(Command, frozen=True):
 
     event: ClassVar[Event] = Event.UNBLOCK
     added: tuple[Added, ...] = ()
-    """What had been added to its dependencies when that was found out."""
+    """The additions to its dependencies when that was decided."""
 
 
 class Schedule(Command, frozen=True):

@@ -1,4 +1,4 @@
-"""Numbers that more than one place goes by: stores, their SQL and Lua, and the engine. Pure.
+"""Constants shared by stores, their SQL and Lua, and the engine. Pure.
 
 `STATEMENT_CONSTANTS` are those that SQL and Lua name, as `{{submit_window_ms}}`; the loaders of
 their files put in the values (`stores.kit.templates`).
@@ -36,7 +36,7 @@ EVENTS_KEPT_MS = 7 * 86_400_000
 `?max_events=`."""
 
 WORKER_SEEN_MS = 60_000
-"""A worker unheard of for this long is not listed any more."""
+"""A worker that has not published itself for this long is not listed any more."""
 
 CLAIM_KEPT_MS = 120_000
 """How long SQLite and PostgreSQL remember a claim's token: longer than any reply is waited for."""

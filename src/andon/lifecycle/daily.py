@@ -28,7 +28,7 @@ class Tally(Word):
 
 
 class Countable(Protocol):
-    """What of an event is counted by."""
+    """The fields of an event by which it is counted."""
 
     @property
     def at(self) -> int: ...
@@ -45,7 +45,7 @@ _SUBMITTED, _FINISHED = Tally.SUBMITTED, Tally.FINISHED
 """What every task needs, see `admission`."""
 _NOT_FAILED = frozenset({State.COMPLETED, State.CANCELLED})
 _NOT_ENDED = frozenset({State.ACTIVE, State.SCHEDULED, State.UNKNOWN})
-"""Where a run leads that has not ended: it goes on, was put off, or cannot be read."""
+"""The states that do not end a run: it goes on, was put off, or cannot be read."""
 
 
 def tally_of(event: Countable) -> Tally | None:

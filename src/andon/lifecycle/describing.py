@@ -1,4 +1,4 @@
-"""What workers may say of themselves and of their task types, before a store keeps it. Pure."""
+"""Checks the descriptions of workers and task types before a store keeps them. Pure."""
 
 from andon.lifecycle.admission import MOST_VERSION, check_given, check_moment, check_text
 from andon.lifecycle.bounds import LARGEST_COUNT

@@ -1,5 +1,5 @@
-"""Tasks whose records went with their ends, as their last two moves tell them (docs/rulings.md, R9,
-R37). Pure.
+"""Tasks whose records were deleted with their ends, rebuilt from their last two moves
+(docs/rulings.md, R9, R37). Pure.
 
 A record that is discarded at its end leaves two events: the end, and the deletion right after it,
 which carries the result. The event log keeps both longer than anything else of the task.
@@ -17,7 +17,7 @@ Discarded = tuple[TaskEvent, TaskEvent]
 """The end of a task, and the deletion that discarded it."""
 
 NAMELESS = "?"
-"""The name in a definition that nobody knows any more."""
+"""The name in a definition that is not known any more."""
 
 
 def is_bare(task: Task) -> bool:
@@ -41,9 +41,9 @@ def discarded_of(task_id: str, events: Sequence[TaskEvent]) -> Discarded | None:
 
 
 def record_of(task_id: str, last: Task | None, end: TaskEvent | None, deletion: TaskEvent) -> Task:
-    """The record of a task that is gone, as far as its last two events tell.
+    """The record of a deleted task, as far as its last two events show it.
 
-    `last` is the record as it was read before. Without one nobody knows what was submitted: the
+    `last` is the record as it was read before. Without one it is not known what was submitted: the
     definition is bare, with the name "?".
     """
     if last is None:

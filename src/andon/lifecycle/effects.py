@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 _PENDING, _ACTIVE, _BLOCKED = State.PENDING, State.ACTIVE, State.BLOCKED
 _ON_ITS_OWN = frozenset((None, *State)) - {_BLOCKED, State.UNKNOWN}
-"""Where a record comes from if nothing is kept of it but itself, its lists and its timer: a
-blocked task has a count of dependencies beside it, and of one that does not decode nobody knows
-what it has."""
+"""Where a record comes from if nothing is kept of it but itself, its lists and its timer: a blocked
+task has a count of dependencies beside it, and of one that does not decode it is not known what it
+has."""
 
 
 class DecidedMove(Protocol):
-    """What of a decided change its effects follow from; a store's `Change` is one."""
+    """The parts of a decided change that its effects follow from; a store's `Change` has them."""
 
     @property
     def before(self) -> Task: ...
@@ -51,21 +51,21 @@ class Effects(msgspec.Struct, frozen=True, gc=False):
     entry: IndexEntry | None  #: what is indexed from now on; None: the record goes
     ready_out: ReadyEntry | None  #: the place in its queue that the record leaves
     ready_in: ReadyEntry | None
-    """The place in its queue that the record takes. Whoever waits for the queue is notified, unless
-    the limit of its key holds the task back."""
+    """The place in its queue that the record takes. Claims that wait for the queue are notified,
+    unless the limit of its key holds the task back."""
     dead_letter_out: bool  #: it was marked as a dead letter, and is to be unmarked
     takes_key: str | None  #: the unique key that it begins to hold, unless the period has `lapsed`
     frees_key: str | None  #: the unique key that it holds no longer
     tally: Tally | None  #: what it is counted as in the daily history, on the day of its event
     interrupts: str  #: the worker that must learn of the move; empty if none need
     frees_slot: bool
-    """Whether a run is over: a queue with a limit across the fleet may have room again, and whoever
-    waits for it is notified."""
+    """Whether a run is over: a queue with a limit across the fleet may have room again, and claims
+    that wait for it are notified."""
     discards: bool  #: the record is deleted right after, unless edges hold it
     heir_of: str = ""
-    """The task whose place a new record takes: that this one has reserved the unique key keeps the
-    new record from it no more than a reservation of its own would. So the key goes from a holder to
-    its successor in one step, and nobody takes it in between. Empty: of none."""
+    """The task whose unique key a new record takes over: that task's reservation does not keep the
+    new record from the key. So the key goes from a holder to its successor in one step, and no
+    other task takes it in between. Empty: none."""
     lists_out: tuple[str, ...] = ()  #: lists by name that the record leaves (`indexes.lists_of`)
     lists_in: tuple[str, ...] = ()  #: and those that it enters
 
@@ -86,7 +86,7 @@ class Effects(msgspec.Struct, frozen=True, gc=False):
     @property
     def is_bare(self) -> bool:
         """Whether nothing but the record, its lists and its timer follows: it takes and leaves no
-        place in a queue, leaves no list, is not unmarked, and nobody waits anew for it."""
+        place in a queue, leaves no list, is not unmarked, and no dependents wait anew for it."""
         return (
             self.ready_in is None
             and self.ready_out is None
@@ -139,7 +139,7 @@ class Effects(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def ends(self) -> bool:
-        """Whether it has ended after the write: its dependents, if any, are to be told."""
+        """Whether it has ended after the write: its dependents, if any, are to be notified."""
         return self.state in TERMINAL
 
     @property
@@ -230,7 +230,7 @@ def of_change(
 
 
 def between(old: IndexEntry, new: IndexEntry | None, event: "TaskEvent | None" = None) -> Effects:
-    """The effects of a write that interrupts nobody, by the index entries before and after it: a
+    """The effects of a write that interrupts no worker, by the index entries before and after it: a
     claim, or a deletion. Without its event, for an index that only follows, nothing is counted."""
     state, ready_in, takes, frees = None, None, None, old.unique_key
     lists_out, lists_in = old.lists, () if new is None else new.lists

@@ -1,4 +1,4 @@
-"""Why a task that failed was not tried again, and when a schedule fires, in a sentence. Pure; reads
+"""Explains in a sentence why a failed task was not retried, and when a schedule fires. Pure; reads
 the record only."""
 
 from collections.abc import Callable
@@ -39,8 +39,8 @@ def not_retried(task: Task) -> str:
 
 
 def fires(task: Task, when: Callable[[int], str]) -> str:
-    """When a schedule fires next, or why it does not; empty for what is none, or has ended. `when`
-    says a time (ms UTC)."""
+    """When a schedule fires next, or why it does not; empty for other tasks, and for one that has
+    ended. `when` says a time (ms UTC)."""
     schedule = task.status.schedule
     if schedule is None or task.state is not State.RECURRING:
         return ""
@@ -58,7 +58,7 @@ def _spent(policy: Policy) -> str:
 
 
 def _listed(policy: Policy, error: TaskError) -> str:
-    """By the lists of errors (docs/rulings.md, R23): what they hold of this one."""
+    """The explanation by the lists of errors (docs/rulings.md, R23)."""
     short = error.type.rpartition(".")[2]
     names = tuple(dict.fromkeys(name for name in (error.code, short, error.type) if name))
     shown = short or error.code

@@ -1,10 +1,10 @@
-"""Tasks that a run fans out: they wait for the end of that very run, however many it takes until
-their bearer completes. Pure.
+"""Tasks that a run fans out: they wait for the end of that very run, however many runs their bearer
+needs to complete. Pure.
 
 A flow that a run submits exists at once, and runs if and only if that run completes. The first
 tasks of it depend on the bearer, and a header names the run. When a dependent with that header is
-free, the bearer's record says whether that run is the one that completed: a run that was lost and
-tried again has left tasks behind that must not run, because the next run has made its own.
+free, the bearer's record says whether that run is the one that completed: the tasks of a run that
+was lost and retried must not run, because the next run has made its own.
 """
 
 from collections.abc import Mapping
@@ -30,8 +30,8 @@ def fanned_out_by(headers: Mapping[str, str]) -> tuple[str, str] | None:
 
 def has_completed(run: str, bearer: Task | None, left: Tombstone | None) -> bool:
     """Whether that run of the bearer completed; asked when the tasks it fanned out are free
-    otherwise. `left` is what is left of a bearer that is gone. Of one of which nothing is known any
-    more it is taken for granted: what it fanned out waited for its end."""
+    otherwise. `left` is the tombstone of a deleted bearer. If nothing is known of it any more, the
+    run is taken to have completed: its tasks had waited for its end."""
     if bearer is None:
         return left is None or (left.run == run and left.state is State.COMPLETED)
     if bearer.state is State.UNKNOWN:

@@ -1,10 +1,10 @@
-"""What a schedule bears when it fires, and how far it has come then. Pure.
+"""Makes the tasks that a schedule bears when it fires, and the schedule's next state. Pure.
 
 A schedule is a record that never runs (docs/rulings.md, R39): a move on it bears the tasks of its
-times. The id of each is made of the schedule's name and the time, and so is its digest: to fire
-twice is to submit one task twice.
+times. The id of each is made of the schedule's name and the time, and so is its digest: firing
+twice submits the same task again, which is a repeat.
 
-The times are imported when the first schedule is looked at: most processes never see one.
+The times are imported with the first schedule: most processes never see one.
 """
 
 from hashlib import blake2b
@@ -23,7 +23,7 @@ from andon.model.words import DEAD_LETTER_STATES, LIVE, State
 _encode = msgspec.msgpack.Encoder().encode
 
 _REST_BYTES = 512
-"""What the id, the key and the dependency of an occurrence add to the template, at most."""
+"""Bytes that the id, the key and the dependency of an occurrence add to the template, at most."""
 
 _KEYED = ("skip", "replace")
 """The overlap rules whose occurrences hold a key, so that one of them lives at a time."""
@@ -45,7 +45,7 @@ class Fired(NamedTuple):
 
 
 def asks_for_last(schedule: Schedule) -> bool:
-    """Whether the decision to fire asks how the newest occurrence stands."""
+    """Whether the decision to fire needs the state of the newest occurrence."""
     return bool(schedule.last_id) and (
         schedule.pause_after is not None or schedule.overlap in ("skip", "queue")
     )
@@ -92,7 +92,7 @@ def begun(name: str, schedule: Schedule, now: int) -> Schedule:
 
 
 def resumed(name: str, schedule: Schedule, now: int) -> Schedule:
-    """The schedule as it goes on at `now`: what fell into the pause was not missed."""
+    """The schedule resumed at `now`: times within the pause do not count as missed."""
     if schedule.paused_at is None:
         return schedule
     return _from(name, replace(schedule, after=now, paused_at=None, failures=0))

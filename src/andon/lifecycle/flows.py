@@ -1,7 +1,7 @@
 """Flows: tasks of one group that depend on one another, seen as one. Pure.
 
-A flow is the group of its id. What is told of it (its tree, how far it is, what a rerun takes) is
-worked out here from its members, as they were read.
+A flow is the group of its id. Its tree, its progress and the members of a rerun are computed here
+from its members, as they were read.
 """
 
 from collections import Counter
@@ -25,15 +25,15 @@ _STUCK = TERMINAL - {State.COMPLETED}
 
 
 class About(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
-    """What the first task of a flow knows of it, in its header `andon-flow`."""
+    """The description of a flow in the header `andon-flow` of its first task."""
 
     name: str
     members: int
-    digest: str  #: of all that was submitted, to know a repeat by
+    digest: str  #: of all that was submitted, to recognise a repeat
 
 
 class FlowMember(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One task of a flow, as far as a flow is told by it."""
+    """The parts of one task that a flow is computed from."""
 
     id: str
     name: str  #: of the task type
@@ -51,7 +51,7 @@ class FlowMember(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @classmethod
     def of(cls, task: Task) -> "FlowMember":
-        """What a flow knows of a record."""
+        """The member that a record is."""
         d, status, cell = task.definition, task.status, task.cell
         return cls(
             id=d.id,
@@ -76,7 +76,7 @@ class FlowMember(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def about_of(task: Task) -> About | None:
-    """What a record knows of the flow that it is the first task of; None if it is no such task."""
+    """The description of the flow in the record of its first task; None for another task."""
     header = task.definition.headers.get(FLOW_HEADER)
     if header is None:
         return None
@@ -104,9 +104,7 @@ def in_order(members: Sequence[FlowMember]) -> list[FlowMember]:
         sorter.add(member.id, *(p for p in member.dependencies if p in known and p != member.id))
     try:
         return [known[task_id] for task_id in sorter.static_order()]
-    except (
-        CycleError
-    ):  # no store holds one; a group that somebody made by hand is shown all the same
+    except CycleError:  # no store holds one; a group made by hand is shown all the same
         return list(members)
 
 

@@ -1,11 +1,11 @@
-"""Groups of which a record is kept: who is let in, when they are sealed, when they go. Pure
-(docs/rulings.md, R41).
+"""Rules of groups with a record: which members are let in, when it is sealed, when it is deleted.
+Pure (docs/rulings.md, R41).
 
-A group lives in one place and its members in many, so the group's place decides: a member is let in
-there before its record is written. What stands there is not the member but until when those let in
-may come (`open_until`), so a group whose members stream in is written twice a minute, and not with
-each of them. A seal lets in nobody who asks after it; who asked before has written its record
-within a minute, or asks again and is refused.
+A group's record is in one place and its members in many, so the record decides: a member is let in
+there before its own record is written. The record does not hold the member but until when members
+that were let in may be created (`open_until`), so a group whose members stream in is written twice
+a minute, and not with each of them. After a seal no member is let in; one that was let in before
+has its record written within a minute, or asks again and is refused.
 """
 
 from collections.abc import Sequence
@@ -62,7 +62,7 @@ def reprioritised(found: GroupRecord, priority: int, changed: int, now: int) -> 
 
 
 def news_of(group: str, found: GroupRecord) -> list[GroupNews]:
-    """What is to be told of a group that may not have been told yet, in order."""
+    """The news of a group that may not be in the group log yet, in order."""
     return [
         GroupNews(
             group=group,
@@ -76,7 +76,7 @@ def news_of(group: str, found: GroupRecord) -> list[GroupNews]:
 
 
 def told(found: GroupRecord, news: Sequence[GroupNews]) -> GroupRecord:
-    """The record once these stand among the news."""
+    """The record once these are in the group log."""
     happened = [one.happening for one in news]
     return replace(found, untold=tuple(one for one in found.untold if one not in happened))
 
@@ -86,7 +86,8 @@ def _with(found: GroupRecord, happening: GroupHappening) -> GroupRecord:
 
 
 def is_whole(found: GroupRecord, now: int) -> bool:
-    """Whether no member can come any more: it is sealed, and who was let in before has come."""
+    """Whether no member can come any more: it is sealed, and those let in before have been
+    created."""
     return found.sealed_at is not None and found.open_until <= now
 
 

@@ -1,9 +1,9 @@
-"""What a submit does whose unique key another task holds: the rules of `on_held`. Pure.
+"""The rules of `on_held`: what a submit does if another task holds its unique key. Pure.
 
 A holder that waits is superseded: one write cancels it and owes the newer task (docs/rulings.md,
 R38). One that is active is left to its run, and the newer task is blocked until it has ended. Both
-take over the key by the name of the task whose place they take (`effects.Effects.heir_of`), so at
-every moment one task holds it.
+take over the key by naming the task whose place they take (`effects.Effects.heir_of`), so at every
+moment one task holds it.
 """
 
 from collections.abc import Sequence
@@ -36,8 +36,8 @@ class Step(Enum):
 
 
 def on_held_of(way: str, *, supersede_active: bool, max_delay: float | None) -> OnHeld | None:
-    """What a definition says of it; `max_delay` in seconds. Raises `InvalidSubmission` for what
-    does not go together."""
+    """The rule of a definition; `max_delay` in seconds. Raises `InvalidSubmission` for options that
+    contradict each other."""
     if way not in WAYS:
         raise InvalidSubmission(
             f"on_held is one of {', '.join(WAYS)}, not {way!r}.", field="on_held"
@@ -70,7 +70,7 @@ def on_held_of(way: str, *, supersede_active: bool, max_delay: float | None) -> 
 
 
 def check_on_held(d: Definition) -> None:
-    """Raise `InvalidSubmission` for a definition that can supersede nothing as it asks."""
+    """Raise `InvalidSubmission` for a definition that cannot supersede as it asks."""
     on_held = d.on_held
     if on_held is None:
         return
@@ -137,7 +137,7 @@ def _may_supersede(d: Definition, held: Definition) -> bool:
 
 def followed(holder: Task, parents: Sequence[Task | None]) -> str:
     """The active task at whose end a holder that waits is to begin, of those that it waits for;
-    else empty. Who supersedes the holder waits for the same."""
+    else empty. A task that supersedes the holder waits for the same one."""
     key = holder.definition.unique_key
     for parent in parents:
         if parent is None or parent.state in TERMINAL:
@@ -149,7 +149,7 @@ def followed(holder: Task, parents: Sequence[Task | None]) -> str:
 
 def superseding(d: Definition, holder: Task, follows: str) -> Definition:
     """The definition that takes the place of a holder that waits. It keeps the holder's place in
-    line, lest a task that is superseded again and again never runs."""
+    the queue; otherwise a task that is superseded again and again would never run."""
     on_held, held = d.on_held, holder.definition.on_held
     assert on_held is not None, "it supersedes"
     since = order = None

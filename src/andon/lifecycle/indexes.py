@@ -1,4 +1,4 @@
-"""What a store's indexes must hold for a record: a pure function of the record.
+"""Makes the index entry of a record, which a store's indexes must hold: a pure function.
 
 A store is handed records and derives every index from `entry_of`, so there is no list of side
 effects to get wrong (docs/design.md, 5.1).
@@ -50,7 +50,7 @@ class IndexEntry(msgspec.Struct, frozen=True, gc=False):
     spare: int | None = None
     """How many may fail it then; None: it needs all, or is not blocked."""
     lists: tuple[str, ...] = ()
-    """Lists by name in which the record stands besides, see `lists_of`."""
+    """Lists by name that the record belongs to, see `lists_of`."""
 
 
 def failures_of(state: State, name: str) -> str:
@@ -62,15 +62,15 @@ def tagged(tag: str) -> str:
     """The list of tasks that have the tag. The first task of each flow has one, too."""
     if len(tag) <= _MOST_OF_TAG:
         return f"tag {tag}"
-    # PostgreSQL indexes no text as long as a tag may be. That two share a list does no harm: who
-    # asks for a tag looks at the record besides.
+    # PostgreSQL indexes no text as long as a tag may be. That two tags share a list does no harm: a
+    # query for a tag checks the record, too.
     digest = blake2b(tag.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
     return f"tag {tag[:_MOST_OF_TAG]} {digest}"
 
 
 def lists_of(definition: Definition, state: State) -> tuple[str, ...]:
-    """The lists by name in which a record stands: what people look for and no other index has. A
-    task without tags that runs well stands in none, and a store writes nothing for it."""
+    """The lists by name that a record belongs to: for searches that no other index serves. A task
+    without tags that does not fail is in none, and a store writes nothing for it."""
     failures = (failures_of(state, definition.name),) if state in DEAD_LETTER_STATES else ()
     return (*failures, *(tagged(tag) for tag in dict.fromkeys(definition.tags)))
 

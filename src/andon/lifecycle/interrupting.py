@@ -1,4 +1,4 @@
-"""Which moves a worker must learn of: what others did to a run it holds. Pure.
+"""Finds the moves of which a worker must be hinted: those that others made of a run it holds. Pure.
 
 A worker that is hinted renews all of its leases at once, so its own reports never hint it.
 """

@@ -2,8 +2,8 @@
 (docs/decisions/members-added.md). Pure.
 
 Only a run that the task waits for may add to it, so the task cannot start while that run is in
-hand. What is added is written before the run completes. So of each addition it has to be asked
-whether its run is the one that did, and whether what it bore is stored yet.
+hand. What is added is written before the run completes. So for each addition it has to be checked
+whether its run is the one that completed, and whether the run's follow-ups are stored yet.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ def join_of(headers: Mapping[str, str]) -> str | None:
 
 
 def extended(before: tuple[Added, ...], added: Added) -> tuple[Added, ...]:
-    """What was added, with what a run adds; it goes in place of what its task added before."""
+    """The additions with those of a run, which replace those that its task made before."""
     return (*(one for one in before if one.bearer != added.bearer), added)
 
 
@@ -59,15 +59,15 @@ class Standing(Enum):
     """What an addition means for the task that was added to."""
 
     IN_HAND = "in-hand"  #: its run has not ended
-    OWED = "owed"  #: its run completed, and what it bore is about to be stored
+    OWED = "owed"  #: its run completed, and its follow-ups are about to be stored
     BORNE = "borne"  #: its run completed: all that could be stored is
     VOID = "void"  #: its run did not complete, and bore nothing
 
 
 def standing(added: Added, bearer: Task | None, left: Tombstone | None) -> Standing:
-    """What an addition means, by the record of the task whose run made it, or by what is left of
-    one that is gone. Of one of which nothing is known any more, what was not stored while that was
-    known never is."""
+    """What an addition means, by the record of the task whose run made it, or by its tombstone. If
+    nothing is known of the task any more, follow-ups that were not stored while it was known never
+    will be."""
     if bearer is None and left is None:
         return Standing.VOID
     if bearer is not None and bearer.status.run == added.run:
@@ -78,6 +78,6 @@ def standing(added: Added, bearer: Task | None, left: Tombstone | None) -> Stand
 
 
 def fails(now: Standing, state: State | None) -> bool:
-    """Whether a task that was added fails the one that waits for it, as it ended in this state that
-    is not what is waited for; None: it does not exist."""
+    """Whether an added task that ended in this state, which does not satisfy the task that waits
+    for it, fails that task. State None: it does not exist."""
     return now is Standing.BORNE or (now is Standing.OWED and state is not None)

@@ -5,8 +5,8 @@ from andon.model.words import State
 
 
 def is_orphaned(task: Task, now: int) -> bool:
-    """Whether the task's run has lost its lease and nobody has collected it yet: its worker is
-    gone, or cannot reach the store.
+    """Whether the lease of the task's run has expired and no timekeeper has ended the run yet: its
+    worker is gone, or cannot reach the store.
 
     It may still renew and report (docs/rulings.md, R3); the timekeeper ends the run otherwise.
     `now` is ms UTC.

@@ -1,8 +1,8 @@
-"""Whether a run may still leave files behind: while it holds its task, and a while after an end
+"""Decides whether a run may still upload files: while it holds its task, and a while after an end
 that was not its own report. Pure.
 
-Who reports has uploaded before. A run that was cancelled, lost or passed over has not, and its log
-says why. What counts as such an end is what Taskcluster calls an exception.
+A run that reports has uploaded before. A run that was cancelled, lost or skipped has not, and its
+log says why. What counts as such an end is what Taskcluster calls an exception.
 """
 
 from andon.lifecycle.faces.taskcluster import RESOLVED

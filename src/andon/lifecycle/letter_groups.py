@@ -50,7 +50,7 @@ class Grouping:
         self.looked += 1
 
     def groups(self, cursor: str) -> LetterGroups:
-        """What there is so far; with the cursor that the look ended at, empty at the end."""
+        """The groups so far, with the cursor where the look ended, empty at the end."""
         return LetterGroups(
             groups=_sorted(
                 LetterGroup(

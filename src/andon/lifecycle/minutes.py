@@ -1,9 +1,9 @@
-"""One-minute roll-ups: what a minute was, from two readings of what the store counts anyway. Pure.
+"""One-minute roll-ups: computes a minute from two readings of what the store counts anyway. Pure.
 
 A reading is what the daily history has (exact counts of what was submitted and of runs that ended,
 written by the moves themselves), how many runs are in hand, and a bounded sample of the runs that
-ended. The difference of two readings a minute apart is a minute. Runs begun are reckoned: those in
-hand now, less those before, and those that ended.
+ended. The difference of two readings a minute apart is a minute. Runs begun are computed: those in
+hand now, less those before, plus those that ended.
 
 Nothing is interpolated. Where two readings lie further apart, the minutes between are missing;
 unless their counts are equal, which says that nothing happened in between.

@@ -1,4 +1,4 @@
-"""The table of moves: every (event, from, to) there is, as data.
+"""The table of moves: every (event, from, to) that exists, as data.
 
 The guard at run time, the transition reference and diagram in the docs, and the model used by the
 property tests all read this table; nothing else decides whether a move exists. Which of several

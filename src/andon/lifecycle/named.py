@@ -1,8 +1,8 @@
 """Retry policies by name: kept in the store, and used by their names wherever options are given.
 
-A name stands for options of how a task is retried. It is resolved when the policy is, at submit, so
-what was promised to a task holds when the name means something else later. In the layer where it
-is given it is weaker than the options beside it. Pure.
+A name stands for options of how a task is retried. It is resolved with the policy, at submit, so a
+task keeps its policy when the name means something else later. In the layer where it is given it is
+weaker than the options beside it. Pure.
 """
 
 from collections.abc import Iterable, Mapping
@@ -39,7 +39,7 @@ Named = Mapping[str, Mapping[str, Any]]
 
 def expanded(layer: Mapping[str, Any], named: Named | None) -> Mapping[str, Any]:
     """The layer with the options that its `retry` stands for; `named` None: names are not known
-    here, and any may be one. Raises `InvalidSubmission` for a name that is none."""
+    here, and any may be one. Raises `InvalidSubmission` for an unknown name."""
     name = layer.get(OPTION)
     rest = {option: value for option, value in layer.items() if option != OPTION}
     if not isinstance(name, str):
@@ -61,7 +61,7 @@ def check_policy_name(name: str, *, field: str) -> None:
 
 
 def unknown(name: str, named: Iterable[str]) -> InvalidSubmission:
-    """The error for a name that is none."""
+    """The error for an unknown name."""
     known = sorted(named)
     near = get_close_matches(name, known, n=1)
     if near:
@@ -74,8 +74,8 @@ def unknown(name: str, named: Iterable[str]) -> InvalidSubmission:
 
 
 def check_retry_options(options: Mapping[str, Any]) -> None:
-    """Refuse options that a named policy does not set. What they are set to is for
-    `policies.check_options`."""
+    """Refuse options that a named policy does not set. `policies.check_options` checks their
+    values."""
     for name in options:
         if name not in RETRY_OPTIONS:
             near = get_close_matches(str(name), RETRY_OPTIONS, n=1)
@@ -84,7 +84,7 @@ def check_retry_options(options: Mapping[str, Any]) -> None:
 
 
 def read(stored: bytes) -> dict[str, PolicyOptions]:
-    """The named policies as they are stored. Raises `ValueError` for what is none."""
+    """The named policies from their stored form. Raises `ValueError` for bytes that are none."""
     found = msgspec.json.decode(stored, type=dict[str, dict[str, Any]])
     return cast("dict[str, PolicyOptions]", found)
 

@@ -1,5 +1,5 @@
-"""What becomes of a task whose dependency does not exist, or was refused (docs/rulings.md, R8,
-R34). Pure.
+"""The rules for a task whose dependency does not exist, or was refused (docs/rulings.md, R8, R34).
+Pure.
 
 A dependency exists if it is stored, submitted in the same call, or gone so lately that it is still
 known how it ended.
@@ -47,19 +47,20 @@ def refused_parent(task_id: str, parent: str, why: str) -> InvalidSubmission:
 
 
 def waits_for_others(definition: Definition) -> bool:
-    """Whether it has dependencies beside itself (which would be to wait for a hand)."""
+    """Whether it has dependencies beside itself (naming itself means waiting for a release by
+    hand)."""
     return any(parent != definition.id for parent in definition.dependencies)
 
 
 def waits_anew(task: Task) -> bool:
-    """Whether a task that had ended waits for its dependencies again. What of them was counted off
-    before counts no more: it goes by how they stand."""
+    """Whether a task that had ended waits for its dependencies again. The earlier count of them
+    does not apply: their states decide."""
     return task.state is State.BLOCKED and task.status.rerun_by_hand
 
 
 def goes_by_states(task: Task) -> bool:
-    """Whether a blocked task is free by how what it waits for stands, and not by the count that a
-    store keeps from its submit on: it waits anew, or for more than it was submitted with."""
+    """Whether the states of its dependencies decide if a blocked task is free, and not the count
+    that a store keeps since its submit: it waits anew, or for more than it was submitted with."""
     return waits_anew(task) or (task.state is State.BLOCKED and bool(task.status.added))
 
 
@@ -95,7 +96,7 @@ def spare(definition: Definition) -> int | None:
 
 
 def gives_up_after(definition: Definition, failing: int) -> bool:
-    """Whether a task can never run any more of whose dependencies so many fail it."""
+    """Whether a task can never run any more if so many of its dependencies fail it."""
     return failing > (spare(definition) or 0)
 
 
@@ -120,5 +121,5 @@ def check_needs(definition: Definition) -> None:
 
 
 def once_each(parents: tuple[str, ...]) -> tuple[str, ...]:
-    """The dependencies, each once, in their order: who names one twice means one."""
+    """The dependencies, each once, in their order: naming one twice means one."""
     return tuple(dict.fromkeys(parents)) if len(parents) > 1 else parents

@@ -1,7 +1,7 @@
-"""What arguments and results are: one value in JSON, not nested without bound. Pure.
+"""Checks arguments and results: one value in JSON, of bounded nesting. Pure.
 
-Checked where they come in, and again where they go out as they are: a store may also be written to
-by who checks nothing.
+They are checked where they come in, and again where they are passed on unchanged: another program
+may also write to a store, unchecked.
 """
 
 from typing import Any
@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 MOST_NESTED = 500
-"""Levels of lists and objects. What is decoded by one program is encoded by another within a
-document, on a stack of whatever depth: both must have room, or what one took breaks the other."""
+"""Levels of lists and objects. One program decodes a value that another encodes within a document,
+each with its own stack depth: both must have room, or a value that one accepts breaks the other."""
 
 _AS_ONE_KIND = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
@@ -48,8 +48,8 @@ def is_nested_too_deeply(body: bytes) -> bool:
 
 
 def shown(body: bytes) -> Any:
-    """The value as a list of tasks shows it: one that is none as what it is, so that it spoils no
-    list."""
+    """The value for a list of tasks; bytes that are no such value in another form, so that they do
+    not break the list."""
     try:
         return parse(body)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Arguments that are results of dependencies: how they are written, and how they are filled in.
+"""Placeholders: arguments that stand for results of dependencies, and filling them in.
 
 Pure. A task whose header `andon-results` names some of its arguments, separated by commas, has
 placeholders in those. The worker puts results in their places before it calls the handler:
@@ -24,9 +24,9 @@ from andon.lifecycle import payloads
 from andon.model.headers import RESULTS_HEADER
 
 TIMES_PAYLOAD = 64
-"""How many times `max_payload` arguments may take with results in them. They are written nowhere,
-so this is for the memory of who fills them in: 16 MiB by default, 1,600 bytes from each of 10,000
-dependencies."""
+"""How many times `max_payload` arguments may take with results in them. They are not stored, so
+this bounds the memory of the process that fills them in: 16 MiB by default, 1,600 bytes from each
+of 10,000 dependencies."""
 
 _NULL = b"null"
 
@@ -135,7 +135,8 @@ class _Filling:
         if self._left < 0:  # before the whole is in memory
             raise _too_large(self._most)
         if parent not in self._checked:
-            # It is pasted as it is: what is no single value would say more than its place.
+            # It is pasted unchanged: if it were not a single value, it would change the rest of the
+            # document.
             try:
                 payloads.parse(result)
             except ValueError as error:

@@ -1,4 +1,4 @@
-"""Resolving a policy from its layers: submission over task type over queue over profile
+"""Resolves a policy from its layers: submission over task type over queue over profile
 (docs/rulings.md, R5)."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ _FIELDS = frozenset(Policy.__struct_fields__)
 _STATES = frozenset(state.value for state in State)
 _TERMINAL = frozenset(state.value for state in TERMINAL)
 _LARGEST = 100 * 365 * DAY
-"""A hundred years: beyond them, moments have no date to be written as. None is for ever."""
+"""A hundred years: later times have no date. None is for ever."""
 
 _NUMBERS = tuple(
     name
@@ -26,8 +26,8 @@ _NUMBERS = tuple(
 
 
 def resolve(*layers: Mapping[str, Any], named: Named | None = None) -> Policy:
-    """The policy that the layers give together, weakest first; `named` are the retry policies that
-    a layer may name (None: they are not known here, and are left out).
+    """The policy merged from the layers, weakest first; `named` are the retry policies that a layer
+    may name (None: they are not known here, and are left out).
 
     Raises `InvalidSubmission` naming the field for an unknown option or a value that cannot be.
     """
@@ -97,8 +97,8 @@ def _checked(merged: dict[str, Any]) -> Policy:
 
 
 def _numbers(merged: Mapping[str, Any]) -> Iterator[tuple[str, str, float]]:
-    """Every number in the options: the option it is of, what it is called, and itself. (What is no
-    number where one belongs is refused as the policy is made.)"""
+    """Every number in the options: the option it is of, what it is called, and itself. (A value
+    that should be a number and is none is refused when the policy is made.)"""
     told = [(name, name, merged.get(name)) for name in _NUMBERS]
     told += [("steps", "A step", step) for step in _items(merged.get("steps"))]
     retention = merged.get("retention", {})

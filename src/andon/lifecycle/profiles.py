@@ -45,7 +45,7 @@ class Shows(NamedTuple):
 
 
 class Recurs(NamedTuple):
-    """How a system recurs that does so by itself, in the words of Andon's rules."""
+    """The schedules of a system that has its own, in terms of Andon's rules."""
 
     called: str  #: what it calls a schedule
     catch_up: str  #: what it does after an outage, by the rule that does so here
@@ -91,8 +91,8 @@ _JOBBERS = PolicyOptions(
     retention={
         "completed": 7 * DAY,
         "failed": 0.0,
-        # its page discards failed tasks only; these would otherwise go the way of `failed`
-        # (docs/rulings.md, R21), and whoever waits for one that never ran would look for it in vain
+        # its page discards failed tasks only; these would otherwise be discarded like `failed`
+        # (docs/rulings.md, R21), and a caller that waits for one that never ran would not find it
         "cancelled": 7 * DAY,
         "stalled": 7 * DAY,
         "dropped": 7 * DAY,
@@ -111,7 +111,7 @@ _ASYNQ = PolicyOptions(
     dead_letter="save",
     dead_letter_retention=90 * DAY,
     retention={"completed": 0.0, "failed": 90 * DAY},
-    # a lock is let go by success or a deletion, and when its lifetime (unique_period) is over
+    # a lock is released by success or a deletion, and when its lifetime (unique_period) is over
     unique_states=(
         *WHILE_UNFINISHED,
         "failed",
@@ -262,8 +262,8 @@ CBINTEL = Profile(
     moves=(
         Shows(_FROM_ACTIVE, _TO_PENDING, ("FAILED", "QUEUED"), frozenset({Event.RELEASE})),
         Shows(_FROM_ACTIVE, frozenset({State.RETRY}), ("FAILED",)),
-        # A task in `retry` is QUEUED to who asks (docs/rulings.md, R22); its history says so when
-        # the delay ends.
+        # A task in `retry` is shown as QUEUED (docs/rulings.md, R22); its history says so when the
+        # delay ends.
         Shows(frozenset({State.RETRY}), _TO_PENDING | {State.SCHEDULED}, ("QUEUED",)),
     ),
 )
@@ -335,7 +335,7 @@ TASKCLUSTER = Profile(
         expired="exception",
         # Never had a run, so to Taskcluster it never left unscheduled.
         unreachable="unscheduled",
-        # Taskcluster has no such state; who polls for an end must see one.
+        # Taskcluster has no such state; a client that polls for an end must see one.
         unknown="exception",
     ),
     born="unscheduled",

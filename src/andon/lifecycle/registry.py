@@ -1,7 +1,7 @@
-"""Workers that are known by their claims alone: noted, quarantined, forgotten. Pure.
+"""Rules for workers that are known by their claims alone: noted, quarantined, forgotten. Pure.
 
-A worker says nothing of itself but its claims, so what is known of it is written beside them:
-seldom where it only asks, and with each task that it gets.
+Such a worker does not describe itself, so its claims are noted: rarely while it gets nothing, and
+with each task that it gets.
 """
 
 from collections.abc import Sequence
@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from andon.model.registry import ClaimedQueue, ClaimingWorker, Quarantine, RecentRun
 
 SELDOM_MS = 300_000
-"""That a worker or queue is active is written once in so long."""
+"""How often it is written at most that a worker or queue is active."""
 
 WORKER_KEPT_MS = 86_400_000
-"""A worker is kept for so long after it was heard of, and after its quarantine."""
+"""How long a worker is kept after its last claim, and after its quarantine."""
 
 QUEUE_KEPT_MS = 5 * 86_400_000
-"""A queue is kept for so long after somebody claimed from it."""
+"""How long a queue is kept after the last claim from it."""
 
 MOST_RECENT = 20
 """Runs, and quarantines, that are kept of a worker: the newest."""
@@ -30,8 +30,8 @@ def claimed(
     runs: Sequence[RecentRun],
     now: int,
 ) -> ClaimingWorker:
-    """What is known of a worker after it asked, and got these runs. The same object if nothing is
-    to be written."""
+    """The note of a worker after it claimed and got these runs. The same object if nothing is to be
+    written."""
     if found is None:
         found = ClaimingWorker(
             queue=queue,
@@ -55,8 +55,7 @@ def claimed(
 def declared(
     queue: str, worker: str, found: ClaimingWorker | None, expires_at: int, now: int
 ) -> ClaimingWorker:
-    """What is known of a worker that was said to be there, and is to be kept until then at
-    least."""
+    """The note of a worker that was declared, and is to be kept until then at least."""
     if found is None:
         found = ClaimingWorker(
             queue=queue, worker=worker, first_claim=now, last_active=now, expires_at=expires_at
@@ -69,7 +68,7 @@ def declared(
 
 
 def quarantined(found: ClaimingWorker, said: Quarantine) -> ClaimingWorker:
-    """What is known of a worker after that was said of it."""
+    """The note of a worker after its quarantine was set."""
     return replace(
         found,
         quarantined_until=said.until if said.until > said.at else None,
@@ -84,8 +83,7 @@ def is_quarantined(found: ClaimingWorker | None, now: int) -> bool:
 
 
 def queue_claimed(queue: str, found: ClaimedQueue | None, now: int) -> ClaimedQueue:
-    """What is known of a queue after somebody claimed from it. The same object if nothing is to be
-    written."""
+    """The note of a queue after a claim from it. The same object if nothing is to be written."""
     if found is not None and now - found.last_active < SELDOM_MS:
         return found
     return ClaimedQueue(queue=queue, last_active=now, expires_at=now + QUEUE_KEPT_MS)

@@ -1,10 +1,10 @@
 """Exact repeats: whether a report is the one that resolved a run already (docs/rulings.md, R33).
 Pure.
 
-A worker whose report was written and whose answer was lost reports again, and is answered like the
-first time. Anything else that is said of a resolved run is refused. The two are told apart by a
-fingerprint of what was *reported*, kept in the run: what was *decided* may be something else, a
-retry or a cancel, and says too little.
+A worker whose report was written and whose answer was lost reports again, and gets the same answer.
+Any other report of a resolved run is refused. The two are told apart by a fingerprint of what was
+*reported*, kept in the run: what was *decided* may be something else, a retry or a cancel, and says
+too little.
 """
 
 from hashlib import blake2b
@@ -58,7 +58,8 @@ def _hash(told: bytes) -> str:
 
 
 _OF_NO_RESULT = {None: _hash(b"complete"), b"null": _hash(b"complete null")}
-"""What most handlers end with; to hash it each time would take longer than all else here."""
+"""The digest of the most frequent report, cached: hashing it each time would take longer than all
+else here."""
 
 
 def is_done(task: Task, command: Command) -> bool:
@@ -82,8 +83,8 @@ def is_repeat(status: Status, run: str, command: Command) -> bool:
 
 
 def state_that_followed(status: Status, run: str) -> State:
-    """What the first report of this run was answered: the state that it led to, as far as the
-    record still tells, else the state that the task is in."""
+    """The answer to the first report of this run: the state that it led to, as far as the record
+    still shows it, else the state that the task is in."""
     for old in status.runs:
         if old.id == run:
             led = (e for e in status.events if _resolved(e, old.resolved_at, old.resolved_event))
@@ -96,8 +97,8 @@ def _resolved(event: TaskEvent, at: int | None, kind: Event | None) -> bool:
 
 
 def tombstone_of(status: Status) -> Tombstone:
-    """What is left of a task that is deleted from this status (of a change that discards: the one
-    it leads to), for the stub that a store keeps within the submit window."""
+    """The tombstone of a task that is deleted from this status (for a change that discards: the one
+    it leads to), which a store keeps within the submit window."""
     if not status.runs:
         return Tombstone(status.state)
     last = status.runs[-1]

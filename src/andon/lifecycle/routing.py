@@ -1,4 +1,4 @@
-"""Which code runs a task, and which workers may claim it (docs/rulings.md, R32). Pure.
+"""Decides which code runs a task, and which workers may claim it (docs/rulings.md, R32). Pure.
 
 A pending task has a *kind*: its name, its version, and whether it goes only to workers that have
 code for it. A store keeps its ready tasks by queue and kind, and asks `may_claim` once for each
@@ -20,11 +20,11 @@ _VERSION = "@"
 
 
 class Kind(NamedTuple):
-    """What of a pending task decides who may claim it."""
+    """The part of a pending task that decides which workers may claim it."""
 
     name: str
     version: int = 0
-    is_open: bool = False  #: its policy says what happens without code, so anybody may claim it
+    is_open: bool = False  #: its policy says what happens without code, so any worker may claim it
 
     def __str__(self) -> str:
         """The text under which stores keep it: `name`, `name@2`, `name?`, `name@2?`. Neither sign
@@ -92,6 +92,7 @@ def route(types: Iterable[tuple[str, int]], name: str, version: int) -> tuple[st
 
 def queue_of_type(queues: Mapping[tuple[str, int], str], name: str, version: int) -> str:
     """The queue of a task that names none: that of the type that runs it, of those given by name
-    and version; `default` where no type runs it, or none was told (docs/rulings.md, R5)."""
+    and version; `default` where no type runs it, or its type names no queue (docs/rulings.md,
+    R5)."""
     found = route(queues, name, version)
     return (queues[found] if found is not None else "") or DEFAULT_QUEUE

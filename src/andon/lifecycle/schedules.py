@@ -1,5 +1,5 @@
-"""What a schedule may be, how it is kept, and which of two releases of an application has the say.
-Pure. What it bears when it fires is in `firing`."""
+"""Checks schedules, makes their records, and decides which of two releases of an application may
+declare one. Pure. `firing` makes the tasks that it bears."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -20,8 +20,8 @@ MOST_TEMPLATE_BYTES = 16 * 1024
 OVERLAPS = ("allow", "skip", "queue", "replace")
 
 _KEPT = Policy(retention=Retention(completed=None, failed=None), dead_letter="none")
-"""A schedule that has ended is kept until somebody deletes it: if it went, the next worker whose
-code declares it would begin it anew, with its count at nought."""
+"""A schedule that has ended is kept until it is deleted by hand: otherwise the next worker whose
+code declares it would begin it anew, with its count at zero."""
 
 _DIGITS = re.compile(r"(\d+)")
 _MODIFIED = "modified:"
@@ -107,7 +107,7 @@ _INSTEAD = {
 
 
 def declared_as(schedule: Schedule) -> str:
-    """A hash over what is said of a schedule: it says something new if this is another one."""
+    """A hash over the declaration of a schedule: if it differs, the declaration is new."""
     told = (
         schedule.recurrence,
         schedule.template,
@@ -125,15 +125,15 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "pause_after": ("pause_after",),
     "declaration": ("application", "release", "declared"),
 }
-"""The parts in which a schedule is changed, and the fields of each: two who change different parts
-at once both have their way."""
+"""The parts in which a schedule is changed, and the fields of each: concurrent changes of different
+parts both succeed."""
 
 BY_HAND = tuple(part for part in PARTS if part != "declaration")
-"""The parts that somebody may change by hand."""
+"""The parts that may be changed by hand."""
 
 
 def part_as_read(schedule: Schedule, part: str) -> str:
-    """A digest of one part, by which it is known whether somebody else has changed it since."""
+    """A digest of one part, which shows whether it has been changed since."""
     return blake2b(
         _encode([getattr(schedule, field) for field in PARTS[part]]), digest_size=12
     ).hexdigest()
@@ -150,7 +150,7 @@ def check_parts(parts: Collection[str]) -> None:
 
 
 def changed_meanwhile(schedule: Schedule, parts: Mapping[str, str]) -> str:
-    """The first of these parts that is not as it was read any more; empty if there is none."""
+    """The first of these parts that has changed since it was read; empty if none has."""
     return next((p for p, read in parts.items() if read and part_as_read(schedule, p) != read), "")
 
 
@@ -185,7 +185,8 @@ def modified_release(at: int) -> str:
 
 def is_older(release: str, than: str) -> bool:
     """Whether one release of an application is older than another. Numbers in them are compared as
-    numbers: 1.9 is older than 1.10. One that is named is newer than one that goes by its files."""
+    numbers: 1.9 is older than 1.10. A named release is newer than one that is derived from file
+    times."""
     return _order(release) < _order(than)
 
 

@@ -20,7 +20,7 @@ from andon.model.headers import OF_THE_CALL
 from andon.model.words import DEFAULT_QUEUE
 
 VERSION = "andon-task-v1"
-"""First field of a statement: nothing else that a key may sign begins like it."""
+"""First field of a statement: nothing else that a key may sign begins with it."""
 
 _HEADER = re.compile(r"v1\.([0-9a-f]{16})\.([1-9][0-9]{0,17})?\.([A-Za-z0-9_-]{86})")
 
@@ -29,7 +29,7 @@ _REQUIRES = "all-completed"
 
 
 class Signable(Protocol):
-    """What of a task is signed; submissions and definitions have it alike."""
+    """The signed fields of a task, which submissions and definitions both have."""
 
     @property
     def id(self) -> str: ...
@@ -66,7 +66,7 @@ class Signable(Protocol):
 
 
 class Signature(msgspec.Struct, frozen=True):
-    """A signature as its header says it."""
+    """A signature, parsed from its header."""
 
     key_id: str  #: which key made it
     not_after: int | None  #: ms UTC after which no run may begin; None: without end
@@ -92,7 +92,7 @@ def statement(task: Signable, not_after: int | None) -> bytes:
     parents, requires = task.dependencies, task.requires
     if task.needs is not None:
         requires = f"{requires}:{task.needs}"
-    if task.on_held not in (None, "refuse"):  # what it waits for is not said by its submitter
+    if task.on_held not in (None, "refuse"):  # its submitter does not choose what it waits for
         parents, requires = (), _REQUIRES
     own = sorted((n.encode(), v.encode()) for n, v in task.headers.items() if n not in OF_THE_CALL)
     return _row(

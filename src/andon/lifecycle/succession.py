@@ -19,8 +19,8 @@ from andon.model.words import Event, State
 
 
 def parents_of_successor(task: Task) -> tuple[str, ...]:
-    """What the successor waits for, as far as it exists: what its predecessor still waited for, or
-    had the results of."""
+    """The dependencies of the successor that exist: those that its predecessor still waited for, or
+    had loaded."""
     d = task.definition
     edits = [event for event in task.status.events if event.event is Event.EDIT]
     was_blocked = bool(edits) and edits[-1].source is State.BLOCKED
@@ -28,8 +28,8 @@ def parents_of_successor(task: Task) -> tuple[str, ...]:
 
 
 def successor_of(task: Task, parents: tuple[str, ...], now: int, write_id: str) -> Task:
-    """The record that replaces an edited one, at `now` (ms UTC): all the same but the id and the
-    arguments, at the end of its line. Every call gives the same definition but for `parents`."""
+    """The record that replaces an edited one, at `now` (ms UTC): equal except for the id and the
+    arguments, at the end of its queue. Every call gives the same definition but for `parents`."""
     d, s = task.definition, task.status
     assert s.owed is not None
     needs = d.needs if d.needs is not None and d.needs < len(parents) else None

@@ -10,7 +10,7 @@ import math
 from andon.model.fleet import QueueConfig
 
 _NEARLY = 1e-9
-"""What a token may lack: tokens are added up in binary fractions."""
+"""Tolerance for a whole token: tokens are added up in binary fractions."""
 
 
 def burst_of(config: QueueConfig) -> int:

@@ -1,6 +1,6 @@
-"""Unique keys: how one is made of a call, and when one that is held lapses. Pure.
+"""Unique keys: makes one from a call, and decides when a held one lapses. Pure.
 
-A reservation of a key is a hint, and its holder's record the truth (docs/store-contract.md, 6).
+A reservation of a key is a hint; its holder's record is authoritative (docs/store-contract.md, 6).
 `take_unique` in `postgres/sql/functions/time_and_keys.sql` and `lapsed` and `holder_of` in
 `redis/lua/records.lua` are the same rules on their servers; `tests/properties/test_limits_agree.py`
 holds each store against these.
@@ -17,7 +17,7 @@ from andon.model.task import Task
 from andon.model.words import State
 
 UNWRITTEN_MS = 15_000
-"""How long a reservation is believed while its holder has no record: it may be on its way."""
+"""How long a reservation counts while its holder has no record, which may be on its way."""
 
 
 def derived_key(name: str, payload: bytes, by: tuple[str, ...] = ()) -> str:

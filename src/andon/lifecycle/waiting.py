@@ -1,5 +1,5 @@
-"""Why a pending task waits, by what is known of its queue and of the workers (docs/rulings.md,
-R32). Pure."""
+"""Finds out why a pending task waits, from its queue and the workers (docs/rulings.md, R32).
+Pure."""
 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -20,8 +20,8 @@ class Why(StrEnum):
     QUEUE_LIMIT = "queue-limit"  #: `max_concurrent` is reached
     KEY_LIMIT = "key-limit"  #: `max_concurrent_per_key` is reached for its key
     KEY_BLOCKED = "key-blocked"
-    """The places of its key are held by tasks that come first, and that nobody has code for."""
-    BUSY = "workers-busy"  #: whoever could run it is full or quiet
+    """The places of its key are held by tasks that come first, and that no worker has code for."""
+    BUSY = "workers-busy"  #: every worker that could run it is full or quiet
     RATE = "queue-rate"  #: no other reason is seen, and the queue lets only so many start
 
 
@@ -40,7 +40,7 @@ class Wait(msgspec.Struct, frozen=True):
 
 
 def spoken(kind: str) -> str:
-    """A kind as it is said: `shop.charge`, or `shop.charge v2`."""
+    """A kind for a reader: `shop.charge`, or `shop.charge v2`."""
     name, version, _ = parse_kind(kind)
     return f"{name} v{version}" if version else name
 
@@ -60,7 +60,7 @@ def why_waits(
     `workers` are those alive, `codes` the lists behind their digests. `active`: runs of the queue,
     and of the task's own key; None where that is not known or not limited. `ahead`: those of its
     key that come first, in their order. (A limit per key gives its places in order, to what is
-    pending, too: so one that waits for its code holds a place.) Workers tell of themselves every
+    pending, too: so one that waits for its code holds a place.) Workers describe themselves every
     ten seconds or so, which is how old an answer may be.
     """
     queue = config.name
@@ -108,15 +108,15 @@ def _of_holders(
 
 
 def has_code(worker: WorkerInfo, codes: Mapping[str, Code], kind: str) -> bool:
-    """Whether a worker may be given tasks of a kind. One that names nothing may, and one whose list
-    is not known is not said to lack anything."""
+    """Whether a worker may be given tasks of a kind. One that names no types may, and one whose
+    list is not known is assumed to."""
     code = codes.get(worker.code)
     return code is None or may_claim(code, kind)
 
 
 def has_room(worker: WorkerInfo) -> bool:
-    """Whether a worker claims, as far as it has told. One that told no concurrency is not said to
-    be full."""
+    """Whether a worker claims, by its last description. One that gave no concurrency does not count
+    as full."""
     return worker.state == "running" and (
         not worker.concurrency or worker.active < worker.concurrency
     )

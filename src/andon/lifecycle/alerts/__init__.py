@@ -1,1 +1,1 @@
-"""Alerts: what can be a rule or target, when a rule fires, and what is said of it. Pure."""
+"""Alerts: the checks of rules and targets, when a rule fires, and the text of its notices. Pure."""

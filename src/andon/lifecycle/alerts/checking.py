@@ -1,5 +1,4 @@
-"""What can be an alert rule or a target: read from what people write, with errors that name the
-field. Pure."""
+"""Reads alert rules and targets from user input, with errors that name the field. Pure."""
 
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
@@ -43,7 +42,7 @@ _OF_TARGET: dict[str, tuple[str, ...]] = {
 }
 
 EVENTS = frozenset({"new-error", "missed-occurrence", "lost-worker"})
-"""What happens and is over at once: told once, and not cleared."""
+"""Conditions that are over at once: notified once, and not cleared."""
 
 
 def check_alert_name(name: str, what: str) -> None:
@@ -55,8 +54,8 @@ def check_alert_name(name: str, what: str) -> None:
 
 
 def rule_from(name: str, given: Mapping[str, Any]) -> Rule:
-    """The rule that somebody described: durations as seconds or as `10m`, a share as `5%`. What is
-    None or an empty text is not given. Raises `ConfigurationError` naming the rule and field."""
+    """The rule from a user's fields: durations as seconds or as `10m`, a share as `5%`. None or an
+    empty text means not given. Raises `ConfigurationError` naming the rule and field."""
     check_alert_name(name, "rule")
     try:
         return _rule(_said(given))
@@ -65,8 +64,8 @@ def rule_from(name: str, given: Mapping[str, Any]) -> Rule:
 
 
 def target_from(name: str, given: Mapping[str, Any], before: Target | None = None) -> Target:
-    """The target that somebody described. What is secret may be left out where `before` is a target
-    of the same kind: it stays. Raises `ConfigurationError`, which never tells a secret."""
+    """The target from a user's fields. Secrets may be left out where `before` is a target of the
+    same kind: they stay. Raises `ConfigurationError`, which never contains a secret."""
     check_alert_name(name, "target")
     try:
         return _target(_said(given), before)
@@ -75,7 +74,7 @@ def target_from(name: str, given: Mapping[str, Any], before: Target | None = Non
 
 
 def check_book(book: AlertBook) -> None:
-    """Refuse too many rules or targets, and rules that name targets which there are not. Raises
+    """Refuse too many rules or targets, and rules that name unknown targets. Raises
     `ConfigurationError`."""
     if len(book.rules) > MOST_RULES or len(book.targets) > MOST_TARGETS:
         raise ConfigurationError(
@@ -91,7 +90,7 @@ def check_book(book: AlertBook) -> None:
 
 
 def condition_digest(rule: Rule) -> str:
-    """A hash over what a rule watches: if that is another, what was seen before says nothing."""
+    """A hash over what a rule watches: if it changes, earlier observations do not count."""
     told = msgspec.structs.replace(rule, targets=(), repeat_every=None)
     return blake2b(msgspec.json.encode(told, order="sorted"), digest_size=8).hexdigest()
 
@@ -268,7 +267,7 @@ def _target(given: dict[str, Any], before: Target | None) -> Target:
 
 
 def _url(url: Any) -> str:
-    """The URL, if requests can be sent there. What is wrong with it is said without it: it may be
+    """The URL, if requests can be sent there. Errors do not contain it, because it may be
     secret."""
     if not isinstance(url, str) or not url:
         raise ValueError("url is missing: where to send it, http:// or https://.")

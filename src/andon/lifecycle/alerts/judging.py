@@ -1,9 +1,9 @@
-"""When an alert rule fires, is told again, and is cleared. Pure: from the rules, how they stood,
-and one reading, to how they stand and what is to be told.
+"""Decides when an alert rule fires, repeats and clears. Pure: from the rules, their old state and
+one reading, it makes their new state and the notices.
 
 Rules are looked at once a minute. A rule fires by subject (a queue, a schedule, a worker, a kind of
 error); what happens to several subjects of one rule in one minute is one notice. While a subject
-fires nothing is told of it again, unless the rule says how often.
+fires no further notice is sent of it, unless the rule says how often.
 """
 
 import msgspec
@@ -14,10 +14,10 @@ from andon.lifecycle.minutes import MINUTE_MS
 from andon.model.alerts import AlertBook, AlertState, Happened, Notice, Rule, RuleState, Subject
 
 MOST_SUBJECTS = 50
-"""Subjects that are kept of a rule, the worst; of others only the number."""
+"""How many subjects of a rule are kept, the worst; only the number of the others is."""
 
 MOST_TEXT = 160
-"""Characters that are kept of what was seen. What is kept has to fit into one note."""
+"""How many characters of an observation are kept: all of the state has to fit into one note."""
 
 MOST_NAMED = 20
 """Subjects that a notice names."""
@@ -26,13 +26,13 @@ MOST_OWED = 50
 """Notices that may wait to be handed over; beyond them the oldest go."""
 
 SHOWN_MS = 3_600_000
-"""How long something that happens and is over is shown as firing, and not told again."""
+"""How long a condition that is over at once is shown as firing, and not notified again."""
 
 _Told = dict[Happened, list[tuple[str, str]]]
 
 
 def judged(book: AlertBook, state: AlertState, readings: Readings) -> AlertState:
-    """How the rules stand after a reading. What is to be told is among what the new state owes."""
+    """The state of the rules after a reading. The notices to send are in its outbox."""
     at = readings.now // MINUTE_MS * MINUTE_MS
     rules: dict[str, RuleState] = {}
     owed = list(state.owed)

@@ -1,7 +1,7 @@
-"""What an alert rule sees in what the store counts anyway: queues, minutes, groups of dead letters,
+"""Evaluates alert rules on what the store counts anyway: queues, minutes, groups of dead letters,
 schedules, workers. Pure.
 
-A rule that cannot see (the minutes it asks about are missing) answers None, which changes nothing:
+A rule that cannot be evaluated (its minutes are missing) answers None, which changes nothing:
 missing is not zero.
 """
 
@@ -21,8 +21,8 @@ from andon.model.task import Schedule
 from andon.model.wording import plural, span
 
 LETTERS_EVERY_MS = 300_000
-"""Dead letters are looked at when their number has changed, and this often at the least: where they
-are bounded, one comes and one goes."""
+"""Dead letters are read when their number has changed, and this often at the least: where they are
+bounded, one may replace another."""
 
 MOST_ERRORS = 1_000
 """Kinds of errors that are remembered, those seen last."""
@@ -33,14 +33,14 @@ MOST_SAMPLED = 50
 """Queues whose dead letters are sampled for `growth`, those with the most."""
 
 MOST_WORKERS = 2_000
-"""Workers that are remembered, those heard of last."""
+"""Workers that are remembered, those seen last."""
 
 _FORGOTTEN_MS = 600_000
-"""A worker that fell silent while nobody looked is no news after this."""
+"""A worker that fell silent while no timekeeper looked makes no notice after this."""
 
 _GAP_MS = 150_000
-"""After a longer gap between two looks the store may have been away, for workers too: those that
-are missing get one look more to be heard of."""
+"""After a longer gap between two looks the store may have been away, for workers too: missing
+workers get one more look."""
 
 _LATE_WRITE_MS = 60_000
 """A dead letter may be seen this much later than it says that it ended."""
@@ -58,11 +58,11 @@ class ScheduleReading(msgspec.Struct, frozen=True):
 
     name: str
     schedule: Schedule
-    touched_at: int = 0  #: when somebody paused, resumed or revised it last, ms UTC
+    touched_at: int = 0  #: when it was last paused, resumed or revised, ms UTC
 
 
 class Readings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is read once, for all rules. None: no rule asked for it, or it could not be read."""
+    """The values read once for all rules. None: no rule asked for it, or it could not be read."""
 
     now: int
     stats: tuple[QueueStats, ...] = ()
@@ -83,7 +83,7 @@ class Needs(NamedTuple):
 
 
 def needs(rules: Iterable[Rule], state: AlertState, stats: Iterable[QueueStats], now: int) -> Needs:
-    """What these rules have to read, beside the counts of queues, which come first."""
+    """What to read for these rules, beside the counts of queues, which come first."""
     kinds = set[str]()
     minutes = 0
     for rule in rules:
@@ -118,7 +118,7 @@ def matches(pattern: str, name: str, *, is_queue: bool = False) -> bool:
 def seen_by(
     rule: Rule, readings: Readings, state: AlertState, own: RuleState
 ) -> dict[str, Seen] | None:
-    """By subject, what breaks the rule now; None if that cannot be told."""
+    """By subject, what breaks the rule now; None if that is not known."""
     match rule.when:
         case "oldest-age":
             return _old(rule, readings)
@@ -275,7 +275,7 @@ def _late(rule: Rule, one: ScheduleReading, now: int) -> Seen | None:
 
 def _left_out(one: ScheduleReading, before: SeenSchedule | None, at: int) -> Seen | None:
     """The occurrences that went by since the last look, and were not submitted. Where the overlap
-    rule may leave some out by intent, nothing is said."""
+    rule may leave some out by intent, none are reported."""
     from andon.lifecycle.recurrence.occurrences import measure
 
     s = one.schedule
@@ -349,8 +349,8 @@ def _is_gap(state: AlertState, readings: Readings) -> bool:
 
 
 def remembered(state: AlertState, kinds: Mapping[str, object], readings: Readings) -> AlertState:
-    """The state with what the next look compares with; what no rule of these kinds asks about is
-    forgotten, so that a later rule begins anew."""
+    """The state with what the next look compares with; values that no rule uses are dropped, so
+    that a later rule begins anew."""
     state = _with_workers(_with_schedules(_with_errors(state, readings), readings), readings)
     if "new-error" not in kinds:
         state = msgspec.structs.replace(state, errors=None, letters={}, looked=0)

@@ -21,7 +21,7 @@ _WORDS = {
 
 
 def text_of(notice: Notice) -> str:
-    """The notice as a message of a few lines; the sign is never the only one to tell."""
+    """The notice as a message of a few lines; the sign is never the only mark of its kind."""
     lines = [f"{_SIGNS[notice.happened]} Andon: {notice.rule} {_WORDS[notice.happened]}"]
     lines += [f"• {subject}: {seen}" for subject, seen in notice.subjects]
     if notice.more:
@@ -44,7 +44,8 @@ def document_of(notice: Notice, delivery: str) -> dict[str, Any]:
 
 
 def delivery_id(key: str, notice: Notice, target: str) -> str:
-    """The id of the task that tells a target: always the same, and known to nobody before."""
+    """The id of the task that delivers to a target: always the same, and not to be guessed
+    before."""
     told = f"{notice.key}\n{target}".encode()
     return "alert-" + hmac.new(key.encode(), told, hashlib.sha256).hexdigest()[:40]
 

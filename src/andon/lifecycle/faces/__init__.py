@@ -1,7 +1,7 @@
 """The record and the history of a task in each system's own fields and units (docs/rulings.md, R1).
 Pure.
 
-`rendering` decides the names of states; here they meet the fields around them, one file per
+`rendering` decides the names of states; the files here add the fields around them, one file per
 system. Everything returned is plain data, ready to be encoded as JSON.
 """
 

@@ -1,4 +1,4 @@
-"""What the faces share: times, errors, counts and the entry of a history. Pure.
+"""Shared by the faces: times, errors, counts and the entry of a history. Pure.
 
 Times are ISO 8601 in UTC ending in Z, each of a face with as many digits as the others, so that
 their texts sort. A field that has no value yet is left out where the system leaves it out
@@ -43,7 +43,7 @@ class Shown(msgspec.Struct, frozen=True, kw_only=True):
 @lru_cache(maxsize=1024)
 def iso(ms: int) -> str:
     """ISO 8601 in UTC with milliseconds, so that texts sort as their times do."""
-    # A time that no date can be written of is what a damaged record may have.
+    # A damaged record may have a time that no date can show.
     minute, ms = divmod(min(max(ms, 0), LATEST_MS), _MINUTE_MS)
     return f"{_minute(minute)}{ms // 1000:02}.{ms % 1000:03}Z"
 
@@ -116,7 +116,7 @@ def given(**fields: Any) -> Fields:
 
 
 def decoded(body: bytes | None) -> Any:
-    """A body of JSON, decoded; one that is none, as what it is."""
+    """A JSON body, decoded; another body as text or bytes."""
     return None if body is None else payloads.shown(body)
 
 

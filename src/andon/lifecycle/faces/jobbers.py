@@ -47,7 +47,7 @@ def entry_of(entry: Shown) -> Fields:
 
 
 _CONCURRENCY = {"allow": "always", "skip": "skip_if_running"}
-"""Its words for what becomes of one while the one before has not ended; others it has none for."""
+"""Its words for the overlap rules that it has."""
 
 
 def schedule(shown: Fields) -> Fields:

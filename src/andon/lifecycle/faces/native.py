@@ -1,5 +1,4 @@
-"""The record under the names of docs/rulings.md, R1, and its history: what Andon itself calls
-things."""
+"""The record and its history under Andon's own names (docs/rulings.md, R1)."""
 
 import msgspec
 

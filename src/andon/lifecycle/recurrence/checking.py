@@ -1,4 +1,4 @@
-"""Whether a specification can be kept: one sentence says what is wrong with it. Pure."""
+"""Checks the specification of a schedule; the error says in one sentence what is wrong. Pure."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""How the matches of a cron expression fall on the clocks of a zone, however they are set. Pure.
+"""Maps the matches of a cron expression to times in a zone, also across clock changes. Pure.
 
 - An expression *by the clock* (one whose second, minute or hour begins with `*`) fires whenever the
   clocks show what it matches: not in what they leap over, and twice in what they show twice.

@@ -1,5 +1,4 @@
-"""The next times of a schedule as a person wants to see them, and what a change of the clocks does
-to each. Pure."""
+"""Shows the next times of a schedule, and explains what a clock change does to each. Pure."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
@@ -54,7 +53,7 @@ def _notes(times: Times, before: int, at: int) -> Iterator[str]:
 
 
 def _leapt(times: Times, change: ClockChange, at: int) -> Iterator[str]:
-    """What becomes of the times that the clocks leap over."""
+    """The note on times that the clocks skip."""
     by_clock: list[int] = []
     fixed: list[int] = []
     for cron in times.crons:
