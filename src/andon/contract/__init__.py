@@ -1,1 +1,1 @@
-"""What the engine asks of a store and what a store answers: under both of them."""
+"""The contract between the engine and the stores: requests, outcomes, interfaces."""

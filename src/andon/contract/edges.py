@@ -1,4 +1,5 @@
-"""Edges between a task and its dependents: how they are recorded, settled and told."""
+"""Edges between a task and its dependents: their records, and the requests that record and settle
+them."""
 
 import msgspec
 
@@ -24,12 +25,12 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 class Settlement(msgspec.Struct, frozen=True):
-    """The end of `parent`, told to `child`. Idempotent.
+    """Notifies `child` of the end of `parent`. Idempotent.
 
-    `satisfied` counts the dependency off, once. Otherwise the edge is marked as told, so that it
-    holds nothing up, and the dependency is counted among those that fail the child, if it can do
-    without some; a rerun of the parent that completes can still satisfy it.
-    """
+    With `satisfied` the dependency is counted as satisfied, once. Otherwise the edge is marked as
+    settled, so that it keeps no record from being deleted, and the dependency is counted among
+    those that fail the child, if it can do without some; a rerun of the parent that completes can
+    still satisfy it."""
 
     child: str
     parent: str

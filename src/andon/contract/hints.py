@@ -1,9 +1,9 @@
 """Hints within one process: topics, and listeners that wait for them.
 
 A hint carries nothing and may be spurious. It wakes every listener of its topic rather than one:
-whether the one woken has room for what arrived is known to it alone, and a hint given to a worker
-that cannot use it would leave the task to the slow poll. Hints that come while a listener is busy
-are one hint, so a thousand of them cost a listener one look.
+only the listener knows whether it has room for what arrived, and a hint to a worker that cannot use
+it would leave the task to the slow poll. Hints that come while a listener is busy are one hint, so
+a thousand of them cost a listener one look.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ class HintListener:
             hub.listeners.setdefault(topic, {})[self] = None
 
     def notify(self) -> None:
-        """Take a hint."""
+        """Receive a hint."""
         self._hinted = True
         if self._waiter is not None:
             self._wake()
@@ -81,7 +81,7 @@ class Hub:
         self.listeners: dict[str, dict[HintListener, None]] = {}
 
     def hint(self, *topics: str) -> None:
-        """Wake who listens to any of the topics."""
+        """Wake the listeners of any of the topics."""
         for topic in topics:
             for listener in tuple(self.listeners.get(topic, ())):
                 listener.notify()
@@ -89,13 +89,13 @@ class Hub:
     def hint_all(
         self, topics: Iterable[str], moved: Sequence[str] = (), begun: Sequence[str] = ()
     ) -> None:
-        """Wake who listens to any of the topics, to one of the tasks that moved, or to a run of one
-        of those where it began or progressed."""
+        """Wake the listeners of any of the topics, of a task that moved, or of a run that began or
+        progressed."""
         hinted = {*topics, *self._topics(_OF_A_TASK, moved), *self._topics(_OF_A_RUN, begun)}
         self.hint(*self.listeners.keys() & hinted)
 
     def _topics(self, kind: str, tasks: Sequence[str]) -> Iterable[str]:
-        """Topics of a kind, made only if somebody listens to any of them."""
+        """Topics of a kind, made only if any of them has a listener."""
         if tasks and any(topic.startswith(kind) for topic in self.listeners):
             return [kind + task for task in tasks]
         return ()
@@ -107,7 +107,7 @@ class Hub:
         return HintListener(self, topics, on_close)
 
     def close(self) -> None:
-        """End every subscription; whoever waits stops waiting."""
+        """End every subscription; listeners stop waiting."""
         everyone = {one for listeners in self.listeners.values() for one in listeners}
         for listener in everyone:
             listener.close()

@@ -1,5 +1,4 @@
-"""Instruments with which stores and engines are measured, given by whoever counts (Prometheus,
-OpenTelemetry)."""
+"""The interface of metrics for stores and engines, implemented for Prometheus and OpenTelemetry."""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -51,7 +50,7 @@ class Counts(Protocol):
 
 
 class Instruments(Protocol):
-    """What is measured. Times are seconds; the labels stand behind."""
+    """The metrics. Times are seconds; the comments name the labels."""
 
     @property
     def store(self) -> Distributions: ...  # calls, by operation
@@ -94,8 +93,8 @@ def claimed_at(task: "Task") -> int | None:
 def timed(
     call: Callable[..., Awaitable[Any]], metrics: Instruments, operation: str, *, sized: bool = True
 ) -> Callable[..., Awaitable[Any]]:
-    """The same call, with its time and its errors counted under the operation; so are, if it is
-    `sized`, the items of a list given first, once it has succeeded."""
+    """The same call, with its time and its errors counted under the operation; if it is `sized`,
+    also the number of items in its first argument, once it has succeeded."""
     seconds = metrics.store.labels(operation)
     sizes = metrics.batches.labels(operation)
     errors = metrics.store_errors.labels(operation)

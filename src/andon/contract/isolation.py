@@ -5,8 +5,8 @@ A batch of n with one bad item costs about 2 log2(n) calls; one without costs no
 are safe to repeat: every item of a batched call is idempotent by its id or write id, and a call
 that fails has written nothing, or what a repeat of it finds.
 
-What says that an item is at fault: `Unwritable`, which stores raise for what their server refuses
-by its value, and the errors by which Python refuses to encode a value.
+An item is at fault if the error is `Unwritable`, which stores raise if their server refuses a
+value, or one by which Python refuses to encode a value.
 """
 
 import logging
@@ -38,8 +38,8 @@ async def each_alone(
 ) -> list[Outcome]:
     """The outcomes of `write`; `refused(item, why)` in the place of each that cannot be written.
 
-    `at_fault`: what is taken for the fault of an item. What the store itself says (`AndonError`),
-    and a connection that breaks (`OSError`), never is."""
+    `at_fault`: the errors that are attributed to an item. Errors of the store itself
+    (`AndonError`), and of a broken connection (`OSError`), never are."""
     try:
         return await write(items)
     except (AndonError, OSError):
@@ -75,11 +75,11 @@ def each_alone_blocking(
 
 
 def left_out(what: str, name: str, why: str) -> None:
-    """Say that an item without an outcome of its own was left out of a batch. (Its name may be what
+    """Log that an item without an outcome of its own was left out of a batch. (Its name may be what
     no log can hold.)"""
     logger.error("%s of %r was left out: %s", what, name, why)
 
 
 def why_of(error: BaseException) -> str:
-    """An item's error as it is told of it."""
+    """An item's error as text."""
     return f"{type(error).__name__}: {error}"

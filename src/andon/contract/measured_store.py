@@ -1,6 +1,6 @@
-"""A store that is measured: every call by time and size, and what its moves say of the tasks.
+"""Wraps a store to measure it: every call by time and size, and the tasks by their moves.
 
-A store that nobody measures is not wrapped, and costs nothing more.
+A store that is not measured is not wrapped, and costs nothing more.
 """
 
 from collections.abc import Callable, Sequence
@@ -39,7 +39,7 @@ class _Measured:
         self._store = store
         self._metrics = metrics
         self._names = Names()
-        self.now = store.now  # which everybody asks all the time
+        self.now = store.now  # called too often to be measured
         for name in _READS:
             setattr(self, name, timed(getattr(store, name), metrics, name))
         self._create = timed(store.create, metrics, "create")
@@ -54,7 +54,7 @@ class _Measured:
         return self._counted(found) if name == "on_handoff" else found
 
     def _counted(self, on_handoff: Callable[..., None]) -> Callable[..., None]:
-        """What is handed over counts as claimed."""
+        """Tasks that are handed over count as claimed."""
 
         def counted(worker: str, act: "Callable[[list[Task]], None] | None") -> None:
             if act is None:

@@ -1,7 +1,7 @@
 """Notes: small values beside the tasks, each under a name, written by compare and set.
 
-What is kept of a group, or of a worker that only claims, is decided by pure rules (`lifecycle`) and
-written here. Nobody is notified of a note, and none is on the way of a task that has none.
+Pure rules (`lifecycle`) decide the content of the notes of groups and of workers that only claim. A
+note causes no notification, and a task without one reads and writes none.
 """
 
 from enum import StrEnum
@@ -19,7 +19,7 @@ class NoteName(NamedTuple):
 
 
 class PutNote(msgspec.Struct, frozen=True, gc=False):
-    """A note to be written, if it still is what it was decided on."""
+    """A note to be written, if its stored value is still the expected one."""
 
     name: NoteName
     value: bytes | None  #: None deletes it
@@ -27,10 +27,10 @@ class PutNote(msgspec.Struct, frozen=True, gc=False):
 
 
 class NotePut(StrEnum):
-    """What became of a note that was to be written."""
+    """The outcome of writing a note."""
 
     WRITTEN = "written"
-    OTHER = "other"  #: it is not what it was decided on; nothing was changed
+    OTHER = "other"  #: its value is not the expected one; nothing was changed
     INVALID = "invalid"  #: it cannot be written; nothing was changed
 
 

@@ -1,4 +1,4 @@
-"""How single items of a call to a store ended."""
+"""The outcomes of single items of a call to a store."""
 
 from enum import StrEnum
 
@@ -18,7 +18,7 @@ class CreateKind(StrEnum):
     TOO_LARGE = "too-large"  #: the store cannot hold so large a record
     INVALID = "invalid"  #: the record cannot be written, now or later; `why` says what is wrong
     NOTE_CHANGED = "note-changed"
-    """The note beside it is not what was decided on: neither was written (`CreatesWithNotes`)."""
+    """The note beside it is not the expected one: neither was written (`CreatesWithNotes`)."""
 
 
 class Created(msgspec.Struct, frozen=True, gc=False):

@@ -1,4 +1,4 @@
-"""What a store is asked to list, and pages of the answer."""
+"""Queries for lists of tasks, and the pages of their answers."""
 
 import msgspec
 
@@ -34,7 +34,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 100  #: tasks on one page, at most
     cursor: str = ""  #: where the page before ended
     bare: bool = False
-    """Only what a record is listed by is asked for, and what it waits for. A store that has these
+    """Only the fields for a list, and what a record waits for, are needed. A store that has these
     at hand leaves out arguments, headers, result, progress, events, errors and all runs but the
     last."""
 

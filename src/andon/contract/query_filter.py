@@ -1,4 +1,4 @@
-"""What a query asks for: which records, beside the axis that a store walks, and in which order."""
+"""Checks records against a query, and tells stores which index and order serve it."""
 
 from andon.contract.queries import Query
 from andon.lifecycle.apply import is_dead_letter
@@ -12,7 +12,7 @@ DUE = "d"
 
 
 def check_order(query: Query) -> None:
-    """Raise `ConfigurationError` for an order that there is none of."""
+    """Raise `ConfigurationError` for an unknown order."""
     if not query.due_first:
         return
     if query.newest_first:

@@ -1,4 +1,4 @@
-"""What a store answers for an item of a batched call that it cannot write: the same in all stores.
+"""The outcomes for items of a batched call that a store cannot write, the same in all stores.
 
 Each is what `each_alone` (`contract.isolation`) puts in the place of such an item. One without an
 outcome of its own is named in the log.
@@ -13,7 +13,7 @@ from andon.model.fleet import TypeInfo
 from andon.model.task import Task
 
 STILL_WAITS = 1
-"""What a settlement that cannot be counted leaves to its child: it goes on waiting."""
+"""The count for a child whose settlement cannot be written: it goes on waiting."""
 
 
 def create_refused(_: Task | NotedTask | None, why: str) -> Created:
@@ -33,7 +33,7 @@ def renewal_refused(renewal: Renewal, why: str) -> Verdict:
 
 
 def link_refused(link: Link, why: str) -> list[Ended]:
-    """What a link has found: nothing."""
+    """The outcome of a link: no ended parents."""
     left_out("A link", link.child, why)
     return []
 
@@ -45,17 +45,17 @@ def settlement_refused(settlement: Settlement, why: str) -> int:
 
 
 def edge_refused(edge: tuple[str, str], why: str) -> None:
-    """An edge can be neither let go nor removed."""
+    """Log an edge that can be neither released nor removed."""
     left_out("An edge", edge[0], why)
 
 
 def timer_refused(timer: tuple[str, *tuple[object, ...]], why: str) -> None:
-    """A timer, that of a task's id, cannot be set; it goes off again when its hold ends."""
+    """Log a timer, by its task's id, that cannot be set; it fires again when its hold ends."""
     left_out("The timer", timer[0], why)
 
 
 def type_refused(info: TypeInfo, why: str) -> None:
-    """A task type cannot be published."""
+    """Log a task type that cannot be published."""
     left_out("The type", info.name, why)
 
 

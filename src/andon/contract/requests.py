@@ -1,4 +1,4 @@
-"""What a store is asked to write: claims, decided moves, renewals, records of another store."""
+"""Requests to a store: claims, decided moves, renewals, records of another store."""
 
 import msgspec
 
@@ -22,11 +22,11 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     code: Code | None = None
     """What the worker has code for; it gets nothing else (docs/rulings.md, R32,
     `lifecycle.routing.may_claim`). None claims everything. A store keeps it once, under its digest,
-    and sends the digest with each claim; one that has forgotten a digest is told again within the
-    same call."""
+    and sends the digest with each claim; one that has dropped a digest gets the list again within
+    the same call."""
     registers: bool = False
     """The worker is known by its claims alone: the engine notes it, and gives it nothing while it
-    is quarantined (`engine.registry`). A store takes no notice."""
+    is quarantined (`engine.registry`). Stores ignore this field."""
     parks: bool = False
     """If the claim finds nothing, the store may hand the next task that fits to it, in the step
     that creates the task (`ParksClaims`). A repeat with the token withdraws the claim, or returns
@@ -51,7 +51,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Renewal(msgspec.Struct, frozen=True, kw_only=True):
-    """A sign of life of one run."""
+    """A renewal of one run."""
 
     task: str
     run: str
@@ -72,11 +72,11 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Its moves, oldest first, without gaps up to its revision; empty if none is kept."""
     dropped: int = 0  #: older moves that the other store no longer had: revision - len(history)
     edges: tuple[Edge, ...] = ()  #: to its dependents, which may come later or be here already
-    satisfied: tuple[str, ...] = ()  #: of a blocked task's dependencies, those counted off already
+    satisfied: tuple[str, ...] = ()  #: of a blocked task's dependencies, those satisfied already
 
 
 class NotedTask(msgspec.Struct, frozen=True, gc=False):
-    """A new record, to be created only if a note is what was decided on."""
+    """A new record, to be created only if a note has its expected value."""
 
     task: Task
-    note: PutNote  #: written in the same step; `value` equal to `expect`: looked at and left
+    note: PutNote  #: written in the same step; `value` equal to `expect`: checked and not written

@@ -6,7 +6,7 @@ move it makes itself is claim, by writing a fixed stamp.
 
 Semantics that every store shares, proven by the conformance suite in `tests/conformance`:
 
-- A change stands or falls alone, on the revision it was decided on. A batch is one round trip.
+- A change succeeds or fails alone, by the revision it was decided on. A batch is one round trip.
 - A repeat of a write (same write id) or of a claim (same token) is answered like the first.
 - What was handed over is written even if the caller has gone; its outcome is dropped.
 - Times are ms UTC by the store's clock, which never goes back.
@@ -90,7 +90,7 @@ class ParksClaims(Protocol):
 
     def on_handoff(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
         """Call `act`, on the loop, with the tasks that are handed to this worker's parked claim,
-        which ends the claim; None: nobody takes them any more."""
+        which ends the claim; None: take no more of them."""
         ...
 
 
@@ -99,8 +99,8 @@ class CreatesWithNotes(Protocol):
     """A store that writes a record and a note in one step."""
 
     async def create_with_notes(self, noted: Sequence[NotedTask]) -> list[Created]:
-        """Create records as `Store.create` does, each only if its note is what was decided on;
-        else it is NOTE_CHANGED. The notes are written first, each by compare and set, in the order
+        """Create records as `Store.create` does, each only if its note has the expected value; else
+        it is NOTE_CHANGED. The notes are written first, each by compare and set, in the order
         given, so that several of one name follow upon one another; a note stays written if its
         record is refused."""
         ...
@@ -114,7 +114,7 @@ class TakesMany(Protocol):
 
 
 class Store(Protocol):
-    """Where tasks live. Methods are safe to call from many coroutines of one event loop."""
+    """A store of tasks. Methods are safe to call from many coroutines of one event loop."""
 
     url: str
     partitions: int
@@ -127,7 +127,7 @@ class Store(Protocol):
         ...
 
     async def close(self) -> None:
-        """Finish what was handed over, then let go of every resource. Idempotent."""
+        """Finish what was handed over, then release every resource. Idempotent."""
         ...
 
     def now(self) -> int:
@@ -180,14 +180,15 @@ class Store(Protocol):
         ...
 
     async def settle(self, settlements: Sequence[Settlement]) -> list[int]:
-        """Mark edges settled; per settlement, what it leaves to the child. One that satisfies: how
-        many dependencies must satisfy it yet; 0 or less sets it free, also one that is blocked no
-        more. One that does not: how many more may fail it, less than 0 if it can never run.
+        """Mark edges settled. Returns for each settlement what it leaves to the child. For one that
+        satisfies: how many dependencies must still satisfy the child; 0 or less unblocks it, also
+        if it is blocked no more. For one that does not: how many more may fail the child, less than
+        0 if it can never run.
 
         Both are kept outside the child's record, and begin at `remaining` and `spare` of
-        `entry_of(child)` when the child is created. A dependency counts once, as what it was told
-        as last; what satisfied the child does so for good. Where `spare` is None, and of a child
-        that is blocked no more, nothing is counted that fails it, and the answer is -1."""
+        `entry_of(child)` when the child is created. A dependency counts once, by its last
+        settlement; one that satisfied the child does so for good. Where `spare` is None, and of a
+        child that is blocked no more, nothing is counted that fails it, and the answer is -1."""
         ...
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
@@ -197,18 +198,18 @@ class Store(Protocol):
     async def dependents_of_each(
         self, parents: Sequence[tuple[str, str]], limit: int
     ) -> list[list[Edge]]:
-        """What `dependents` says of each (parent, after), up to `limit` of each, in one call: for
-        who tells ends. Edges recorded since such an end may be missing; who records them is
-        answered that end."""
+        """The answer of `dependents` for each (parent, after), up to `limit` of each, in one call:
+        for notifying dependents of ends. Edges recorded since such an end may be missing; `link`
+        has answered that end to their child."""
         ...
 
     async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
-        """(parent, child) edges hold nothing up any more: they count as told, and keep no result.
-        They stay to be read, until either record is deleted (docs/rulings.md, R42)."""
+        """Release (parent, child) edges: they count as settled, and keep no result. They stay
+        readable until either record is deleted (docs/rulings.md, R42)."""
         ...
 
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
-        """Forget (parent, child) edges, settled or not."""
+        """Remove (parent, child) edges, settled or not."""
         ...
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
@@ -218,9 +219,9 @@ class Store(Protocol):
     # --- moving in from another store ---
 
     async def restore(self, snapshots: Sequence[Snapshot]) -> list[bool]:
-        """Store records as they were elsewhere, each with its indexes, moves, edges and count of
-        dependencies, whatever state they are in; False where the id is taken (also by the stub of
-        a deleted task, or earlier in the batch), and nothing was changed.
+        """Store records of another store, each with its indexes, moves, edges and count of
+        dependencies, whatever state they are in; False where the id is taken (also by the stub of a
+        deleted task, or earlier in the batch), and nothing was changed.
 
         Each is one atomic step, like a create, but neither `max_size` nor a unique key refuses
         it: a key that another task holds stays with that one. The moves join the event log, with
@@ -242,8 +243,8 @@ class Store(Protocol):
         ...
 
     async def tombstones(self, ids: Sequence[str]) -> list[Tombstone | None]:
-        """What is left of deleted tasks, as `lifecycle.repeats.tombstone_of` says it; None for
-        those that live or went before the window."""
+        """The tombstones of deleted tasks, made by `lifecycle.repeats.tombstone_of`; None for tasks
+        that exist or were deleted before the window."""
         ...
 
     async def discarded(self, ids: Sequence[str]) -> list[Discarded | None]:
@@ -313,11 +314,11 @@ class Store(Protocol):
         ...
 
     async def put_worker(self, info: WorkerInfo) -> None:
-        """Say that a worker lives."""
+        """Record that a worker is alive."""
         ...
 
     async def remove_worker(self, worker: str) -> None:
-        """Say that a worker has left."""
+        """Record that a worker has left."""
         ...
 
     async def setting(self, name: str) -> bytes | None:
@@ -351,8 +352,8 @@ class Store(Protocol):
     # --- housekeeping ---
 
     async def trim(self, limit: int) -> int:
-        """Drop up to `limit` events and stubs past their bounds, and counts of days that are not
-        kept any more; how many events and stubs went."""
+        """Delete up to `limit` events and stubs past their bounds, and counts of days that are not
+        kept any more. Returns how many events and stubs were deleted."""
         ...
 
     async def info(self) -> StoreInfo:

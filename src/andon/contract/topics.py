@@ -1,4 +1,4 @@
-"""Topics that a store hints, and how to listen to them."""
+"""The topics of hints, and the interface of a listener."""
 
 from typing import Protocol, Self
 
@@ -15,7 +15,7 @@ class Listener(Protocol):
         ...
 
     def notify(self) -> None:
-        """Wake it as a hint does."""
+        """Wake the listener as a hint does."""
         ...
 
     def close(self) -> None:
@@ -43,6 +43,6 @@ def task_topic(task_id: str) -> str:
 
 
 def run_topic(task_id: str) -> str:
-    """Hinted when a run of this task began, by a claim, or reported progress: most who wait for a
+    """Hinted when a run of this task began, by a claim, or reported progress: most waiters of a
     task wait for its end, and are not woken by that."""
     return f"run:{task_id}"

@@ -1,6 +1,6 @@
-"""Alerts: which conditions are watched, whom they are told to, and how they stand. Pure data.
+"""Alerts: rules, targets, notices, and the state of rules. Pure data.
 
-`lifecycle.alerts` says what can be a rule and when one fires.
+`lifecycle.alerts` checks rules and decides when one fires.
 """
 
 from typing import Literal
@@ -11,7 +11,7 @@ ALERTS_QUEUE = "andon.alerts"
 """The queue of the tasks that deliver alerts. `andon serve` works it."""
 
 ALERT_NOTES = "alert"
-"""The kind of the note in which it is kept how the rules stand."""
+"""The kind of the note that holds the state of the rules."""
 
 LEFT_NOTES = "left-worker"
 """The kind of the notes that say which workers have left in good order, while a rule asks."""
@@ -24,14 +24,15 @@ has, or how many came; a kind of error that no dead letter had before; an occurr
 that was not submitted; a worker that fell silent; the share of runs that fail."""
 
 How = Literal["webhook", "chat", "command"]
-"""How a target is told: by a signed request, by a message as chats take it, by a program."""
+"""How a target gets notices: by a signed request, by a chat message, by a program."""
 
 Happened = Literal["firing", "still-firing", "cleared", "test"]
-"""What a notice tells."""
+"""The kinds of notices."""
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A condition that is watched. Durations are seconds. Which fields a rule has is by `when`."""
+    """A condition that is watched. Durations are seconds. `when` decides which fields a rule
+    has."""
 
     when: When
     queue: str = (
@@ -48,12 +49,12 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     late: float | None = None  #: an occurrence that is this late was missed
     lasting: float = msgspec.field(default=0.0, name="for")
     """How long the condition must hold before it fires, and be over before it is cleared."""
-    repeat_every: float | None = None  #: tell it again this often while it holds; None: once
-    targets: tuple[str, ...] = ()  #: names of those who are told
+    repeat_every: float | None = None  #: notify again this often while it holds; None: once
+    targets: tuple[str, ...] = ()  #: names of the targets
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Whom alerts are told to."""
+    """A receiver of alerts."""
 
     how: How
     url: str = ""  #: where to, for `webhook` and `chat`; that of a chat is a secret
@@ -65,17 +66,17 @@ class Target(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class AlertBook(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All rules and targets of a store, by name, as the store keeps them: with secrets."""
 
-    key: str = ""  #: seals the notices in tasks, so that nobody else's tasks are delivered
+    key: str = ""  #: seals the notices in tasks, so that tasks of others are not delivered
     rules: dict[str, Rule] = {}
     targets: dict[str, Target] = {}
 
 
 class Subject(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What one rule knows of one queue, schedule, worker or kind of error. Times are ms UTC."""
+    """The state of one rule for one queue, schedule, worker or kind of error. Times are ms UTC."""
 
     since: int  #: the condition holds since then
     fired: int = 0  #: when it fired; 0: not yet
-    told: int = 0  #: when that was told last
+    told: int = 0  #: when a notice of it was last made
     over: int = 0  #: the condition is over since then, and not yet cleared; 0: it holds
     text: str = ""  #: what was seen last, in words
 
@@ -99,9 +100,9 @@ class SeenSchedule(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """Something to be told: what happened to some subjects of a rule."""
+    """A notice of what happened to some subjects of a rule."""
 
-    key: str  #: names it once and for all
+    key: str  #: its id, the same in every repeat
     happened: Happened
     rule: str
     when: str  #: what the rule watches
@@ -110,7 +111,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
         tuple[str, str], ...
     ]  #: what it is about, each with what was seen; some of them
     more: int = 0  #: how many more there are
-    targets: tuple[str, ...] = ()  #: who is yet to be told
+    targets: tuple[str, ...] = ()  #: targets that have not got it yet
 
 
 class AlertState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -125,7 +126,7 @@ class AlertState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     letters: dict[str, int] = {}  #: dead letters by queue, at the last look at them
     looked: int = 0  #: when that was
     schedules: dict[str, SeenSchedule] | None = None
-    workers: dict[str, int] | None = None  #: ids of workers, and when each was heard of last
+    workers: dict[str, int] | None = None  #: ids of workers, and when each was last seen
     owed: tuple[Notice, ...] = ()  #: what is decided, and not yet known to be handed over
 
 

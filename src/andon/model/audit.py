@@ -12,7 +12,7 @@ class AuditRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
     at: int  #: when it was done, ms UTC by the store's clock
     until: int  #: when the last of those alike was done; `at` where it is one
-    actor: str  #: who did it; empty if nobody said
+    actor: str  #: the actor; empty if none was named
     act: str  #: cancel, rerun, delete, …; configure-queue, create-token, …
     subject: str  #: id of the first task, or the name of what was changed
     count: int = 1  #: how many tasks were changed

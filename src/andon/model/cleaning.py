@@ -1,9 +1,9 @@
 """Text of tasks as a terminal may show it.
 
-A task's error, log, key or worker's name is whatever somebody wrote. On a terminal it could move
-the cursor, set the title or the clipboard, answer for its reader, or turn the order of letters so
-that a line reads as what it is not. So what is printed has no escape sequences (colours neither),
-no control characters, and nothing that turns the direction of writing.
+A task's error, log, key or worker's name may be any text. On a terminal it could move the cursor,
+set the title or the clipboard, answer for its reader, or turn the order of letters so that a line
+reads as what it is not. So what is printed has no escape sequences (colours neither), no control
+characters, and nothing that turns the direction of writing.
 """
 
 import re

@@ -1,5 +1,5 @@
-"""What a worker has code for, as data that a store can keep under a short name (docs/rulings.md,
-R32)."""
+"""The list of task types that a worker has code for, which a store keeps under its digest
+(docs/rulings.md, R32)."""
 
 import hashlib
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""What is known of queues, workers and task types: small records beside the tasks. Pure data."""
+"""Queues, workers and task types: small records beside the tasks. Pure data."""
 
 from typing import Any, Literal
 
@@ -26,8 +26,8 @@ class QueueConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     policy: dict[str, Any] = {}  #: this queue's layer of `PolicyOptions`
     declared: str = ""  #: digest of the declaration in code that was applied last
     deleted: bool = False
-    """Somebody deleted it: it is shown no more while it has no tasks. What remains is a name, since
-    who submitted to it just before takes it for known; whoever configures it takes this back."""
+    """It was deleted: it is shown no more while it has no tasks. Only its name remains, because a
+    client that submitted to it just before takes it for known; configuring it undoes this."""
 
 
 class TypeInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -38,7 +38,7 @@ class TypeInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     version: int = 0
     policy: dict[str, Any] = {}
     queue: str = ""
-    """Where its tasks go that name no queue; empty: not told, by an older release."""
+    """The queue of its tasks that name none; empty: published by an older release."""
 
 
 class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -61,7 +61,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Quiet: goes on with what runs, claims nothing."""
     owner: str = ""  #: id of the API token that it came with; empty: without one
     code: str = ""
-    """Digest of what it has code for (docs/rulings.md, R32); empty: it names nothing, and claims
+    """Digest of the list of its task types (docs/rulings.md, R32); empty: it names none, and claims
     everything."""
     trusts: tuple[str, ...] = ()
     """Ids of the keys with which tasks must be signed for it to run them; empty: with none."""

@@ -1,4 +1,4 @@
-"""What is kept of a group of tasks, where somebody needs it kept. Pure data."""
+"""The records of groups of tasks that name an owner, and their news. Pure data."""
 
 from typing import Literal
 
@@ -12,7 +12,7 @@ NEWS_NOTES = "group-news"
 
 
 class GroupHappening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What happened to a group as a whole, and is no move of a task.
+    """An event of a group as a whole, which is not a move of a task.
 
     Example:
         await remind.options(group="build-7", group_owner="ci").submit("ann@example.org")
@@ -22,7 +22,7 @@ class GroupHappening(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """
 
     at: int  #: ms UTC
-    what: Literal["sealed", "reprioritised"]  #: it lets nobody in, or has another priority
+    what: Literal["sealed", "reprioritised"]  #: it takes no more members, or has another priority
     priority: int = 0  #: that its members were given
     changed: int = 0  #: so many members have another priority since
 
@@ -38,7 +38,7 @@ class GroupNews(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is kept of a group whose members name its owner. Times are ms UTC.
+    """The record of a group whose members name its owner. Times are ms UTC.
 
     Example:
         await remind.options(group="build-7", group_owner="ci").submit("ann@example.org")
@@ -54,4 +54,4 @@ class GroupRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     passed, all are there."""
     sealed_at: int | None = None  #: since when no member is let in; for good
     untold: tuple[GroupHappening, ...] = ()
-    """What happened and may not stand among the news yet: that is written right after."""
+    """What happened and may not be in the group log yet: that is written right after."""

@@ -1,4 +1,4 @@
-"""Dead letters in groups: what is told of those that ended with one kind of error. Pure data."""
+"""Groups of dead letters that ended with one kind of error. Pure data."""
 
 import msgspec
 

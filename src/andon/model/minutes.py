@@ -1,5 +1,5 @@
-"""What happened in a minute, as timekeepers roll it up, and what is told of the last hours. Pure
-data; `lifecycle.minutes` says how they are reckoned."""
+"""One-minute roll-ups made by timekeepers, and the series shown of the last hours. Pure data;
+`lifecycle.minutes` computes them."""
 
 import msgspec
 

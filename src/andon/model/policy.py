@@ -2,7 +2,8 @@
 
 A `Policy` is resolved once, at submit, from four layers (submission over task type over queue over
 profile, docs/rulings.md, R5) and stored with the task, so that what was promised at submit holds
-even after a deploy changes the defaults. `PolicyOptions` is one such layer: only what somebody set.
+even after a deploy changes the defaults. `PolicyOptions` is one such layer: only the options that
+were set.
 
 All durations are seconds; `None` means "no limit" unless a field says otherwise.
 """
@@ -102,7 +103,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether an active run is ended by the deadline too (docs/rulings.md, R19)."""
     deadline_required: bool = False  #: refuse a submission without a deadline
     deadline_max: float | None = None  #: how far ahead a deadline may lie
-    lease: float = 30.0  #: a run unheard of for this long is lost
+    lease: float = 30.0  #: a run that was not renewed for this long is lost
     on_shutdown: Literal["stop", "resubmit", "retry", "continue"] = "resubmit"
     """What becomes of a run when its worker leaves (docs/rulings.md, R11)."""
     shutdown_grace: float = 30.0  #: how long a run may go on while its worker leaves

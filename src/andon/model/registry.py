@@ -1,4 +1,4 @@
-"""What is kept of workers that only claim, and of the queues that they claim from. Pure data."""
+"""The notes of workers that only claim, and of the queues that they claim from. Pure data."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ WORKER_NOTES = "worker"
 """The kind of the notes in which workers are kept; their scope is the queue (`contract.notes`)."""
 
 QUEUE_NOTES = "queue"
-"""The kind of the notes in which it is kept when queues were last claimed from."""
+"""The kind of the notes that say when queues were last claimed from."""
 
 
 class RecentRun(msgspec.Struct, frozen=True, array_like=True):
@@ -17,11 +17,11 @@ class RecentRun(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Quarantine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What somebody said of a worker's quarantine. Times are ms UTC."""
+    """One setting of a worker's quarantine. Times are ms UTC."""
 
-    at: int  #: when it was said
+    at: int  #: when it was set
     until: int  #: it gets nothing before; a moment that has passed lifts the quarantine
-    by: str = ""  #: who said so
+    by: str = ""  #: who set it
     info: str = ""  #: why
 
 
@@ -31,7 +31,7 @@ class ClaimingWorker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     queue: str  #: it claims from
     worker: str  #: its id
     first_claim: int  #: when it claimed for the first time
-    last_active: int  #: when it was heard of last, give or take a few minutes
+    last_active: int  #: when it last claimed, give or take a few minutes
     expires_at: int  #: forgotten then
     recent: tuple[RecentRun, ...] = ()  #: what it has claimed, the newest last; 20 at the most
     quarantined_until: int | None = None  #: it gets nothing before
@@ -42,5 +42,5 @@ class ClaimedQueue(msgspec.Struct, frozen=True, kw_only=True):
     """A queue from which such workers claim. Times are ms UTC."""
 
     queue: str
-    last_active: int  #: when somebody claimed from it last, give or take a few minutes
+    last_active: int  #: when it was last claimed from, give or take a few minutes
     expires_at: int  #: forgotten then

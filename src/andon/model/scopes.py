@@ -1,4 +1,4 @@
-"""Scopes: what somebody may do, as strings, and whether one satisfies another. Pure.
+"""Scopes: what a caller may do, as strings, and whether one satisfies another. Pure.
 
 A scope is a word such as `tasks:create:mail`. A pattern that ends in `*` allows every scope that
 begins with what stands before the star. A star anywhere else is an ordinary character, so a scope
@@ -39,11 +39,11 @@ def holds_some(held: Iterable[str], kind: str) -> bool:
 
 
 class Submitted(Protocol):
-    """What is submitted, as far as it says what that takes."""
+    """The fields of a submission that decide which scopes it needs."""
 
     @property
     def scopes(self) -> tuple[str, ...]:
-        """What the task may do in the name of who submits it."""
+        """What the task may do in the name of its submitter."""
         ...
 
     @property
@@ -53,11 +53,11 @@ class Submitted(Protocol):
 
 
 def needed_to_submit(task: Submitted, queue: str) -> list[str]:
-    """The scopes that it takes to submit such a task to that queue, whichever way it comes: by
-    itself or in bulk, as a schedule's, a follow-up, or what takes an edited task's place.
+    """The scopes needed to submit such a task to that queue, in any way: by itself or in bulk, as a
+    schedule's, a follow-up, or what takes an edited task's place.
 
-    Whoever gives a task scopes must have them (docs/rulings.md, R29). One that supersedes or delays
-    the holder of its unique key changes a task of the same queue.
+    A caller that gives a task scopes must have them (docs/rulings.md, R29). One that supersedes or
+    delays the holder of its unique key changes a task of the same queue.
     """
     needed = [f"tasks:create:{queue}", *task.scopes]
     if task.on_held not in (None, "refuse"):

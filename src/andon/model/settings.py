@@ -1,4 +1,4 @@
-"""The settings that a store keeps for everybody, by name, and what becomes of them in a copy.
+"""The names of a store's settings, and which of them a copy takes.
 
 A store lists no settings, so each one stands here. Values are bytes that only their owner reads.
 """
@@ -32,7 +32,7 @@ POLICIES_SETTING = "retry-policies"
 """The named retry policies, as JSON: options by name (`lifecycle.named`)."""
 
 AUDIT_SETTING = "audit"
-"""What was done by hand, newest last, as JSON (`engine.audit`)."""
+"""The audit list, newest last, as JSON (`engine.audit`)."""
 
 MINUTES_SETTINGS = tuple(f"minutes-{place:02}" for place in range(25))
 """One-minute roll-ups, an hour in each, written in turn (`engine.rollups`)."""
@@ -51,11 +51,12 @@ MOVING = (
     AUDIT_SETTING,
     ALERTS_SETTING,
 )
-"""What belongs to the namespace and is copied before its tasks. Runs in hand keep their tokens."""
+"""Settings of the namespace that are copied before its tasks, so that runs in hand keep their
+tokens."""
 
 MOVING_LAST = (ROOT_SETTING,)
-"""What is copied when every task is there: a store that knows the folder sweeps away what is not
-of its tasks."""
+"""Settings that are copied after every task: a store that knows the folder deletes files that
+belong to none of its tasks."""
 
 STAYING = (SWEPT_SETTING, COPY_SETTING, *MINUTES_SETTINGS)
-"""What was done to one store, or by it, and is true of no other."""
+"""Settings that are only true of one store, and are not copied."""

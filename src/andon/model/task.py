@@ -55,7 +55,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
     number: int
     created_reason: Reason
     scheduled_at: int
-    id: str = ""  #: random; who knows it holds the run. Empty until claimed
+    id: str = ""  #: random; knowing it means holding the run. Empty until claimed
     worker: str = ""
     claimed_at: int | None = None
     fence: int = 0
@@ -65,7 +65,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True, gc=False):
     resolved_event: Event | None = None
     error: TaskError | None = None
     report: str = ""
-    """Fingerprint of the report that resolved it, to know a repeat by (docs/rulings.md, R33)."""
+    """Fingerprint of the report that resolved it, to recognise a repeat (docs/rulings.md, R33)."""
 
 
 class TaskEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -88,12 +88,12 @@ class TaskEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     task: str = ""  #: task id; set in the event log, left out inside the record
     result: bytes | None = None
     """Only when the task is discarded with its end (docs/rulings.md, R9)."""
-    actor: str = ""  #: who made it by hand, if somebody said (`andon.acting_as`)
+    actor: str = ""  #: the actor who made it by hand, if one was named (`andon.acting_as`)
     priority: tuple[int, int] | None = None  #: before and after, of a move that changes it
 
 
 class OnHeld(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """What a submission does that finds its unique key held, other than to be refused."""
+    """What a submission does if its unique key is held, other than to be refused."""
 
     way: Literal["supersede", "extend"] = "supersede"
     active: bool = False  #: ask a holder that is active to cancel, too
@@ -150,7 +150,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
     pause_after: int | None = None  #: so many failures in a row pause it
     application: str = ""  #: whose code declares it; empty if it was made by hand
     release: str = ""  #: of that application, when it declared it last
-    declared: str = ""  #: hash over what the code said, to see by whether it says something new
+    declared: str = ""  #: hash over the code's declaration, to see whether it is new
     after: int = 0  #: all times up to this one are dealt with, ms UTC
     fired: int = 0  #: occurrences so far, which the recurrence's `count` bounds
     next_due: int | None = None  #: when it fires next, ms UTC, jitter and all; None once it ended
@@ -275,7 +275,7 @@ class Stamp(msgspec.Struct, frozen=True, gc=False):
 
 
 class Tombstone(msgspec.Struct, frozen=True, gc=False):
-    """What is left of a deleted task within the submit window (docs/rulings.md, R31)."""
+    """The tombstone of a deleted task, kept for the submit window (docs/rulings.md, R31)."""
 
     state: State  #: in which it ended
     run: str = ""  #: id of its last run; empty if it had none

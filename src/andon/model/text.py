@@ -2,7 +2,7 @@
 
 A file name that is not UTF-8 reaches Python as text with half surrogates, which no encoder takes;
 PostgreSQL keeps no NUL in a text. Where such text enters (progress, errors, tracebacks, log lines,
-what programs print), it is made storable, so that it cannot fail whatever else is written with it.
+what programs print), it is made storable, so that it cannot make other writes with it fail.
 """
 
 import re
@@ -29,8 +29,8 @@ def storable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """The text in one line that no terminal and no reader of lines takes for more than it is:
-    control characters, line ends among them, are replaced by their escapes."""
+    """The text as one line that is safe on a terminal and in a list of lines: control characters,
+    line ends among them, are replaced by their escapes."""
     return _UNPRINTABLE.sub(_escape, text)
 
 

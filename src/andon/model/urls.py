@@ -1,10 +1,10 @@
-"""Taking the URL of a store apart, and showing it without what is secret in it."""
+"""Parses the URL of a store, and shows it without its secrets."""
 
 import re
 from urllib.parse import SplitResult, unquote, urlsplit
 
 WITHHELD = "withheld"
-"""Scheme of the URL that a child process of a worker finds in place of the store's."""
+"""Scheme of the URL that a worker's child process gets in place of the store's."""
 
 _WITH_HOSTS = re.compile(r"([^:/?#]+://)([^/?#]*)(.*)", re.DOTALL)
 
@@ -29,9 +29,9 @@ _TOKEN_ALONE = ("nats", "tls", "ws", "wss")
 
 
 def shown(url: str) -> str:
-    """The URL as anybody may read it, in a log, an error or a `repr`: passwords and tokens hidden,
-    wherever a URL of a store, a service or a place for artifacts may have them. What cannot be
-    taken apart for certain is hidden whole."""
+    """The URL without secrets, for a log, an error or a `repr`: passwords and tokens hidden,
+    wherever a URL of a store, a service or a place for artifacts may have them. A URL that cannot
+    be parsed with certainty is hidden whole."""
     found = _AUTHORITY.fullmatch(url)
     if found is None:
         return url if "@" not in url and not _SECRET.search(url) else HIDDEN
@@ -39,7 +39,7 @@ def shown(url: str) -> str:
     rest, mark, fragment = rest.partition("#")
     rest, question, query = rest.partition("?")
     if ("@" in fragment or "@" in query) and "@" not in rest and "/" not in rest:
-        # A password with an unescaped # or ? in it: where it ends is anybody's guess.
+        # A password with an unescaped # or ? in it: where it ends is not known.
         return f"{scheme}{HIDDEN}"
     hosts, slash, path = rest.partition("/")
     if hosts and "@" in path:  # likewise with an unescaped slash

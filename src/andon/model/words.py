@@ -110,11 +110,11 @@ class Reason(Word):
     # why a run is opened
     SUBMITTED = "submitted"  #: by its submit
     DEPENDENCIES_MET = "dependencies-met"  #: what it waited for has ended
-    SCHEDULED_BY_HAND = "scheduled-by-hand"  #: somebody released it
+    SCHEDULED_BY_HAND = "scheduled-by-hand"  #: it was released by hand
     START_TIME = "start-time"  #: its start time had come
     RETRY = "retry"  #: a run failed, and the budget lasts
-    RERUN = "rerun"  #: somebody let it run again
-    RUN_NOW = "run-now"  #: somebody ended its wait
+    RERUN = "rerun"  #: it was rerun by hand
+    RUN_NOW = "run-now"  #: its wait was ended by hand
     # how a run or a task ends
     SUCCESS = "success"  #: the handler returned
     ERROR = "error"  #: the handler raised
@@ -125,7 +125,7 @@ class Reason(Word):
     MALFORMED_PAYLOAD = "malformed-payload"  #: the arguments do not fit the handler
     RESULT_INVALID = "result-invalid"  #: the result is no JSON, or too large
     SIGNATURE_REFUSED = "signature-refused"  #: it is not signed as its worker asks
-    LEASE_EXPIRED = "lease-expired"  #: its worker was not heard of
+    LEASE_EXPIRED = "lease-expired"  #: its worker did not renew it
     HEARTBEAT_TIMEOUT = "heartbeat-timeout"  #: its handler was silent for too long
     WORKER_SHUTDOWN = "worker-shutdown"  #: its worker left
     INTERMITTENT_TASK = "intermittent-task"  #: the handler asked for another try
@@ -144,28 +144,28 @@ class Reason(Word):
     HANDLER_KILLED = "handler-killed"  #: its process did not stop, and was killed
     SNOOZED = "snoozed"  #: the handler put it off
     RELEASED = "released"  #: its worker gave it back, untried
-    RESCHEDULED = "rescheduled"  #: somebody gave it another start time
-    ARCHIVED_BY_HAND = "archived-by-hand"  #: somebody made it a dead letter
+    RESCHEDULED = "rescheduled"  #: it got another start time by hand
+    ARCHIVED_BY_HAND = "archived-by-hand"  #: it was made a dead letter by hand
     EDITED = "edited"  #: a successor has its place, with other arguments
     SUPERSEDED = "superseded"  #: a newer submit of its unique key has its place
     SUPERSEDED_RUN = "superseded-run"
     """The run that fanned it out did not complete; a later run of the same task did, or may."""
     # how a schedule stands
-    PAUSED = "paused"  #: somebody paused it
+    PAUSED = "paused"  #: it was paused by hand
     FAILURES_IN_A_ROW = "failures-in-a-row"  #: it paused itself: too many of its tasks failed
-    RESUMED = "resumed"  #: somebody resumed it
+    RESUMED = "resumed"  #: it was resumed by hand
     OVERLAP = "overlap"  #: it was time, and the task before had not ended
     SCHEDULE_ENDED = "schedule-ended"  #: none of its times is left
     # why a record goes
     RETENTION = "retention"  #: it was kept for as long as its policy says
     DISCARDED = "discarded"  #: its policy keeps no record of this end
     DEAD_LETTER_BOUND = "dead-letter-bound"  #: there were too many dead letters
-    DELETED_BY_HAND = "deleted-by-hand"  #: somebody deleted it
+    DELETED_BY_HAND = "deleted-by-hand"  #: it was deleted by hand
     UNDECODABLE = "undecodable"  #: its record does not decode (docs/rulings.md, R28)
 
 
 WAITING = frozenset({State.BLOCKED, State.SCHEDULED, State.PENDING, State.RETRY})
-"""States in which nobody holds the task."""
+"""States in which no run holds the task."""
 
 LIVE = WAITING | {State.ACTIVE, State.RECURRING}
 """States in which the task has not ended. A schedule waits, too, but has few of the moves of what
@@ -188,7 +188,7 @@ TERMINAL = frozenset(
 """States that only an explicit rerun or a deletion leaves."""
 
 OVER = TERMINAL | {State.UNKNOWN}
-"""States in which nobody need wait for a task any more: it has ended, or cannot be read."""
+"""States that end a wait for the task: it has ended, or cannot be read."""
 
 UNFINISHED = LIVE - {State.RECURRING}
 """States of what runs now or is still to run."""
