@@ -1,1 +1,2 @@
-"""What user code imports: the application, its tasks, and handles on what was submitted."""
+"""The Python client that user code imports: the application, its tasks, and handles on submitted
+tasks."""

@@ -1,4 +1,4 @@
-"""The application: its task types, and the way to the store that they are submitted to."""
+"""The application: its task types, and the store that they are submitted to."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -26,26 +26,25 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_URL", "Andon", "WorkerSettings"]
 
 DEFAULT_URL = "sqlite:///andon.db"
-"""Where tasks live when nothing else is said: a file in the current folder."""
+"""The default store: a file in the current folder."""
 
 
 class Andon(Running):
     """An application: task types, their defaults, and where their tasks live.
 
     `url` names the store; without one the environment variable ANDON_URL does, else it is
-    `sqlite:///andon.db`. A URL that begins with http:// or https:// is that of a service
-    (`andon serve`); `token`, or the environment variable ANDON_TOKEN, is what it asks for. To one
-    that asks for a certificate it shows `client_certificate`: a PEM file with its key, or a pair of
-    files; else those that ANDON_CLIENT_CERTIFICATE and ANDON_CLIENT_KEY name.
-    `profile` sets the defaults under which tasks run. `queue` is where tasks go that name none;
-    left as it is, one that is submitted by a name without code here goes to the queue that workers
-    have published of its type. `queues` are settings of queues that a starting worker applies (see
-    `andon.client.queues`).
-    `name` and `release` are said of the schedules it declares: an older release never overwrites
-    what a newer one said. By default they are where the application is imported from, and when
-    the newest module with one of its handlers was modified.
-    `artifacts` is the URL of the place for what runs leave behind, if it is not to be the store's
-    own (see `andon.artifacts.place`). `middleware` wraps submits and runs, the outermost first (see
+    `sqlite:///andon.db`. A URL that begins with http:// or https:// is that of a service (`andon
+    serve`); `token`, or the environment variable ANDON_TOKEN, is what it asks for. To one that asks
+    for a certificate it shows `client_certificate`: a PEM file with its key, or a pair of files;
+    else those that ANDON_CLIENT_CERTIFICATE and ANDON_CLIENT_KEY name. `profile` sets the defaults
+    under which tasks run. `queue` is where tasks go that name none; left as it is, one that is
+    submitted by a name without code here goes to the queue that workers have published of its type.
+    `queues` are settings of queues that a starting worker applies (see `andon.client.queues`).
+    `name` and `release` are recorded with the schedules it declares: an older release never
+    overwrites the declaration of a newer one. By default they are where the application is imported
+    from, and when the newest module with one of its handlers was modified. `artifacts` is the URL
+    of the place for files and logs of runs, if it is not to be the store's own (see
+    `andon.artifacts.place`). `middleware` wraps submits and runs, the outermost first (see
     `Middleware`). `ids` makes the ids of tasks that are given none. `signing_key`, the file of a
     private key or a `andon.signing.SigningKey`, signs what is submitted; without it the file that
     the environment variable ANDON_SIGNING_KEY names does, if any. `lifespan` is a function without
@@ -101,7 +100,7 @@ class Andon(Running):
         self.signing = Signing(signing_key)  #: signs submitted tasks
         self.declared_queues = list(queues)
         self.middleware = checked_middleware(middleware)  #: as given
-        self.lifespan = WorkerLifespan(lifespan)  #: what each worker is inside of, and its hooks
+        self.lifespan = WorkerLifespan(lifespan)  #: around the work of each worker, with hooks
         self.new_id = ids  #: makes the ids of tasks that are given none
         self._on_submit = [
             cast("Middleware", hook).on_submit
@@ -124,13 +123,13 @@ class Andon(Running):
         """The board of this application's tasks, as an ASGI application to mount in another: one of
         FastAPI, Starlette, Litestar or Django, for example. Needs `pip install 'andon[board]'`.
 
-        `who` says by a request's headers (names in lower case) who looks: a
-        `andon.dashboard.access.Visitor` with what they may see and do, or None for whoever may not
-        look; it may be async. Without it the board is open to this machine alone, asked for by a
-        name of it. `at` is the path that it is mounted at, where the framework does not say it.
-        `hide` are regular expressions for names of arguments whose values are not shown, besides
-        those that say themselves that they are secret. Raises `ConfigurationError` where a package
-        is missing.
+        `who` takes a request's headers (names in lower case) and returns the user: a
+        `andon.dashboard.access.Visitor` with what they may see and do, or None for a user who may
+        not see the board; it may be async. Without it the board answers only requests of this
+        machine, by one of its names. `at` is the path that it is mounted at, where the framework
+        does not say it. `hide` are regular expressions for names of arguments whose values are not
+        shown, besides those whose names say that they are secret. Raises `ConfigurationError` where
+        a package is missing.
 
         Example:
             board = app.board(hide=["^iban$"])  # fastapi_app.mount("/board", board)

@@ -1,4 +1,4 @@
-"""From code that is not async to the event loop its application lives in.
+"""Runs coroutines for sync code on the event loop of its application.
 
 One background thread per application runs a loop of its own, started by the first call. Sync
 methods are made from the async ones by `blocking`, so there is one implementation of each.
@@ -39,11 +39,11 @@ CLOSE_S = 10.0
 _ERRANDS: ContextVar[SimpleQueue[Callable[[], None] | None] | None] = ContextVar(
     "errands", default=None
 )
-"""What the thread that waits for a coroutine is asked to do meanwhile."""
+"""The work that a coroutine hands to the thread that waits for it."""
 
 
 def is_called_blocking() -> bool:
-    """Whether a thread without an event loop waits for the coroutine that asks."""
+    """Whether a thread without an event loop waits for the calling coroutine."""
     return _ERRANDS.get() is not None
 
 
@@ -58,7 +58,7 @@ async def in_calling_thread(work: Callable[[], X]) -> X:
     def errand() -> None:
         try:
             done.set_result(work())
-        except BaseException as error:  # the coroutine's to raise
+        except BaseException as error:  # the coroutine raises it
             done.set_exception(error)
 
     errands.put(errand)
@@ -170,7 +170,7 @@ async def _hosted(coroutine: Coroutine[Any, Any, X]) -> X:
 
 
 class SyncFace(Protocol):
-    """What `blocking` needs to know of the object it is used in."""
+    """What `blocking` needs of the object it is used in."""
 
     @property
     def bridge(self) -> Bridge:

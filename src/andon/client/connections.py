@@ -49,7 +49,7 @@ class Connections:
             connection.engine.know_types(types)
 
     def at_hand(self) -> "Engine | None":
-        """The running loop's engine, if it is open: who submits need not wait to be told."""
+        """The running loop's engine, if it is open, so that a submit need not await it."""
         connection = self._by_loop.get(asyncio.get_running_loop())
         return connection.engine if connection is not None and connection.ready else None
 

@@ -1,4 +1,4 @@
-"""Making functions and programs task types."""
+"""Declares functions and programs as task types."""
 
 import inspect
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -36,14 +36,14 @@ R = TypeVar("R")
 
 
 class _Anything:
-    """No handler names this type: a parameter that takes it takes whatever there is."""
+    """No handler names this type: a parameter that accepts it accepts any value."""
 
 
 class TaskDecorator(Protocol):
     """What `app.task(...)` with options returns.
 
-    A handler whose first parameter may be anything cannot be told from one that takes a `Context`
-    there; a type checker lets every call of it pass.
+    A handler whose first parameter may be anything cannot be distinguished from one that takes a
+    `Context` there; a type checker lets every call of it pass.
     """
 
     @overload
@@ -392,6 +392,6 @@ def _times(cron: str | Iterable[str], every: int | None, tz: str | None) -> Sche
 
 
 def _given(**options: Any) -> SubmitOptions:
-    """What a task type says of each of its submissions, as far as it says anything."""
+    """The options that a task type sets for each of its submissions, if any."""
     said = {name: value for name, value in options.items() if value and value != "refuse"}
     return cast("SubmitOptions", said)

@@ -16,14 +16,14 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class SubmitsDrafts(Protocol):
-    """What a draft is submitted by: its application."""
+    """The application that submits a draft."""
 
     async def submit_draft(self, draft: "Draft[R]") -> TaskHandle[R]:
         """Submit one draft."""
         ...
 
     def follow_draft(self, draft: "Draft[R]") -> tuple[Submission, TaskHandle[R]]:
-        """What a run submits with its end, and the handle on it."""
+        """The submission that a run makes with its end, and its handle."""
         ...
 
 
@@ -66,9 +66,9 @@ class Draft(msgspec.Struct, Generic[R_co], eq=False, gc=False):
     def follow(
         self, before: str = "", group: str | None = None
     ) -> tuple[Submission, TaskHandle[R_co]]:
-        """What a run submits with its end (`Context.follow_up`), and the handle on it. `before` is
-        the id of a blocked task that is to wait for it; then it is of this group, if of none of its
-        own."""
+        """The submission that a run makes with its end (`Context.follow_up`), and its handle.
+        `before` is the id of a blocked task that is to wait for it; then it joins this group,
+        unless it has one of its own."""
         if not before:
             return self._app.follow_draft(self)
         submission = self.submission

@@ -1,4 +1,4 @@
-"""Results of other tasks as arguments: the placeholders that a flow's calls are given.
+"""Results of other tasks as arguments: the placeholders in a flow's calls.
 
 For a type checker a placeholder is the result itself; here it is a name for it, and a call that has
 some is encoded with what `andon.lifecycle.placeholders` writes in their places.
@@ -49,18 +49,18 @@ class Result:
         return f"<the result of {named}{', …' if len(self.sources) > 3 else ''}>"
 
     def model_dump(self, *, mode: str) -> NoReturn:
-        """Asked by the encoder of calls that are no part of a flow."""
+        """Called by the encoder of calls outside a flow, which refuses placeholders."""
         raise TypeError(f"{self!r} is known only when that has run. Add this call with flow.add().")
 
     @property
     def annotation(self) -> Any:
-        """What the handlers' annotations say of it."""
+        """The type of the result by the handlers' annotations."""
         each = [source.codec.result_type for source in self.sources]
         return list[any_of(each)] if self.is_list else each[0]
 
 
 class Encoded(NamedTuple):
-    """A call of which some arguments are not known yet."""
+    """A call in which some arguments are not known yet."""
 
     payload: bytes
     parents: tuple[str, ...]  #: whose results it is to be given, in the order that it goes by
@@ -128,7 +128,7 @@ def _results_in(value: Any) -> list[Result]:
 
 
 class _Places:
-    """Where the results of dependencies stand among all that a task depends on."""
+    """The positions of results among all dependencies of a task."""
 
     def __init__(self, values: list[Any]) -> None:
         found = [one for value in values for one in _results_in(value)]

@@ -1,4 +1,4 @@
-"""Flows that were submitted: how far they are, what came of them, and what may be asked of them."""
+"""Handles on submitted flows: progress, results, tree, cancel and rerun."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
@@ -182,7 +182,7 @@ class FlowHandle:
         return await rerun_flow(engine, flow, failed_only=failed_only)
 
     async def record(self) -> GroupRecord:
-        """What is kept of a group whose tasks were submitted with `group_owner`. Raises
+        """The record of a group whose tasks were submitted with `group_owner`. Raises
         `GroupNotFound`.
 
         Example:

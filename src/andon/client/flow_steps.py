@@ -1,4 +1,4 @@
-"""The parts of a flow while it is put together: steps, groups and chains of them."""
+"""The parts of a flow that is being built: steps, groups and chains."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast
@@ -141,7 +141,8 @@ class Step(Generic[R_co]):
             )
 
     def tie(self, bearer: str, headers: Mapping[str, str], *, to_its_end: bool) -> None:
-        """Let it be of a run of the bearer, as `headers` say; `to_its_end`: wait for that one."""
+        """Mark it as fanned out by a run, which `headers` name; `to_its_end`: wait for the end of
+        that run."""
         draft = self._draft
         merged = {**draft.submission.headers, **headers}
         self._draft = replace(draft, submission=replace(draft.submission, headers=merged))
@@ -156,7 +157,7 @@ class Step(Generic[R_co]):
         self._parents[bearer] = None
 
     def submission(self, **fields: Any) -> Submission:
-        """What is submitted of it."""
+        """The submission of this step."""
         submission = self._draft.submission
         fields["needs"] = self._needs
         if self._parents:
@@ -167,7 +168,7 @@ class Step(Generic[R_co]):
         return replace(submission, **fields)
 
     def draft(self, submission: Submission) -> Draft[R_co]:
-        """What is submitted of it, for the application."""
+        """The draft of this step, for the application."""
         return replace(self._draft, submission=submission)
 
 

@@ -1,8 +1,8 @@
-"""Flows: tasks that depend on one another, put together, checked as a whole and submitted in one
+"""Flows: builds tasks that depend on one another, checks them as a whole and submits them in one
 call.
 
-A flow is the group of its id. Its tasks have ids that follow from the flow's, so that a flow which
-is submitted again is known again.
+A flow is the group of its id. Its tasks' ids are derived from the flow's, so that a repeated submit
+of a flow is recognised.
 """
 
 import re
@@ -319,15 +319,15 @@ class Flow:
         return await Flow.submit(self)  # the async one, also of a sync flow
 
     def _tie(self, bearer: str, headers: Mapping[str, str]) -> None:
-        """Let the first of its tasks wait for the end of that run, and all that any end would
-        satisfy know of it."""
+        """Make the first of its tasks wait for the end of that run, and put the run into the
+        headers of all tasks that any end would satisfy."""
         for step in self._steps.values():
             first = self._steps.keys().isdisjoint(step.parents)
             if first or step.takes_any_end:
                 step.tie(bearer, headers, to_its_end=first)
 
     def _submissions(self, steps: Sequence[Step[Any]]) -> list[Submission]:
-        """What is submitted. The first of those that wait for none knows of the flow."""
+        """The drafts to submit. The first of those that wait for none has the flow's header."""
         first = next(step for step in steps if not step.parents or step is steps[0])
         plain = [step.submission() for step in steps]
         told = blake2b(digest_size=16)
@@ -341,8 +341,8 @@ class Flow:
         return plain
 
     async def _check_repeat(self, engine: "Engine", submissions: Sequence[Submission]) -> None:
-        """Refuse another flow of this id, before anything of this one is stored. What two submit at
-        the same moment is told apart task by task."""
+        """Refuse another flow of this id, before anything of this one is stored. Two submits at the
+        same moment conflict task by task."""
         page = await engine.find(Query(group=self.id, limit=1))
         if not page.tasks:
             return

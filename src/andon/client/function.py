@@ -1,4 +1,4 @@
-"""A task type as its module sees it: still the function, and a way to submit calls of it."""
+"""A decorated function: still callable, and with methods to submit calls of it."""
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
@@ -172,7 +172,7 @@ class TaskFunction(Generic[P, R, Returned]):
 
     @property
     def chosen_id(self) -> str | None:
-        """The id that its options give to what is submitted; None if each gets one of its own."""
+        """The id that its options set; None if each submission gets one of its own."""
         return self._id
 
     def draft_of(self, payload: bytes, invalid: str = "") -> Draft[R]:
@@ -241,7 +241,7 @@ def _merged(weaker: SubmitOptions, stronger: SubmitOptions) -> SubmitOptions:
         if absolute in stronger or relative in stronger:  # one way of saying it replaces the other
             for name in {absolute, relative} - stronger.keys():
                 merged.pop(name, None)
-    if "on_held" in stronger:  # what goes with another way than this one goes with it
+    if "on_held" in stronger:  # options of the replaced way are dropped with it
         for name in _ONLY_WITH.get(stronger["on_held"], ()) - stronger.keys():
             merged.pop(name, None)
     return cast("SubmitOptions", merged)

@@ -1,4 +1,4 @@
-"""A handle on a task that was submitted: its result, its state, and what may be asked of it."""
+"""A handle on a submitted task: its result, its state, and the acts on it."""
 
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast

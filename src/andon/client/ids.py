@@ -54,8 +54,8 @@ class IdMaker:
         return head + hex(next(tails))[3:]
 
     def _next(self, at: int) -> tuple[str, Iterator[int]]:
-        """What the ids of this millisecond are made of; those of a later one, if somebody has
-        gone on meanwhile."""
+        """The parts that the ids of this millisecond are made of; those of a later one, if another
+        thread has gone on meanwhile."""
         with self._lock:
             until, head, tails = self._now
             if at >= until:

@@ -81,7 +81,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     cancelled_at: str | None = None  #: None unless CANCELLED
     duration_seconds: int | None = None  #: from the newest start to the end
     result: Any = None  #: JSON; None unless COMPLETED
-    error: str | None = None  #: what the newest failed run said
+    error: str | None = None  #: the error of the newest failed run
     attempts: int = 0  #: retries used
     max_retries: int = 0  #: the most retries
     history: tuple[Entry, ...] = ()  #: oldest first

@@ -1,4 +1,4 @@
-"""What a worker does before its first claim and after its last run, as the application says."""
+"""Runs the application's hooks and context manager around the work of a worker."""
 
 import inspect
 from collections.abc import AsyncGenerator, Callable
@@ -14,7 +14,7 @@ Hook = TypeVar("Hook", bound=Callable[[], Any])
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """What a hook or the lifespan raised."""
+    """An error that a hook or the lifespan raised."""
 
     what: str  #: such as "start hook shop.connect"
     error: Exception

@@ -1,5 +1,5 @@
-"""Middleware and hooks as an application is given them: what can be none is refused where it is
-given, for a hook with a misspelt name would never be called, and nobody would be told.
+"""Checks the middleware and hooks of an application where they are given, because a hook with a
+misspelt name would silently never be called.
 """
 
 import inspect
@@ -12,7 +12,7 @@ from andon.engine.base import Submission
 from andon.model.errors import ConfigurationError
 
 HOOKS = ("on_submit", "around", "instruments")
-"""What middleware may have."""
+"""The names of the hooks that middleware may have."""
 
 _CALLED = ("on_submit", "around")
 
@@ -44,7 +44,7 @@ class Measuring(Protocol):
 
     @property
     def instruments(self) -> Instruments:
-        """What it counts with."""
+        """The instruments it counts with."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""Names that stay the same: of tasks, and of the place where an application is found."""
+"""Default names of task types and applications, which stay the same across processes."""
 
 import re
 import sys

@@ -1,7 +1,7 @@
-"""What may be said about a task beside its arguments: for a task type, and for one submission.
+"""Options of tasks beside their arguments: of a task type, and of one submission.
 
-Names are checked here, so that a slip of the pen is answered with the nearest name there is;
-values are checked where policies are resolved.
+Names are checked here, and an error suggests the nearest one; values are checked where policies are
+resolved.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -79,8 +79,8 @@ class SubmitOptions(PolicyOptions, total=False):
     depends_on: Iterable[HasId | str] | HasId | str  #: tasks that must end first
     requires: Literal["all-completed", "all-resolved"]  #: how they must end
     needs: int
-    """How many of them must end so; all, if nothing is said. The task starts as soon as so many
-    have, and is `unreachable` as soon as so many cannot."""
+    """How many of them must end so; by default all. The task starts as soon as so many have, and is
+    `unreachable` as soon as so many cannot."""
     load_dependencies: bool  #: give the handler their results, as `ctx.dependencies`
     unique: bool  #: derive the unique key from the name and the arguments
     unique_by: Iterable[str]  #: derive it from the name and these arguments only
@@ -111,10 +111,10 @@ _TASK = frozenset(TaskOptions.__annotations__)
 
 
 _OF_THE_CALL = frozenset({"unique", "unique_by"})
-"""Options that say how a call becomes a submission, and are no part of it."""
+"""Options for making a submission from a call, which are no part of it."""
 
 _OF_ITS_CALLER = frozenset({"refuse", "return"})
-"""Ways of `on_held` that need no word in the submission: whoever submits sees to them."""
+"""Values of `on_held` that are not part of the submission: the client handles them."""
 
 
 def check_names(given: Iterable[str], known: frozenset[str], what: str) -> None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 class Policies:
     """The named retry policies of an application's store.
 
-    A name is resolved when a task is submitted: tasks that are there keep what they were promised.
+    A name is resolved when a task is submitted: existing tasks keep their policy.
 
     Example:
         await app.policies.set("gentle", max_retries=10, retry_delay=60.0, backoff="linear")

@@ -5,7 +5,7 @@
 
 A declaration is applied when a worker of the application starts, and only where the code says
 something that it has not said before: what an operator changes by hand holds until then. So a
-restart never resumes a queue that somebody has paused.
+restart never resumes a queue that was paused by hand.
 """
 
 from hashlib import blake2b
@@ -87,7 +87,7 @@ class Queue:
 
     @property
     def digest(self) -> str:
-        """A short name of this very declaration, by which a repeat of it is known."""
+        """A digest of this declaration, by which a repeat of it is recognised."""
         said = msgspec.json.encode([self.name, self.changes], order="sorted")
         return blake2b(said, digest_size=8).hexdigest()
 
@@ -237,9 +237,9 @@ class Queues:
     async def delete(self, name: str, *, force: bool = False) -> int:
         """Delete a queue, its settings and the records of what has ended in it; how many records.
 
-        It is there again as soon as a task enters it or somebody configures it. Raises
-        `QueueNotEmpty` while it has live tasks, which `force` cancels and removes, and
-        `ConfigurationError` for a queue that there is not.
+        It exists again as soon as a task enters it or it is configured. Raises `QueueNotEmpty`
+        while it has live tasks, which `force` cancels and removes, and `ConfigurationError` for a
+        queue that there is not.
 
         Example:
             handle = await remind.submit("ann@example.org")

@@ -1,4 +1,4 @@
-"""What an application can ask about its store: tasks, queues, policies, workers."""
+"""The part of an application that reads its store: tasks, queues, policies, workers."""
 
 from collections.abc import AsyncIterator
 from functools import cached_property

@@ -1,4 +1,4 @@
-"""Schedules as code declares them: when they fire, and which task types they belong to."""
+"""Schedules declared in code: when they fire, and their task types."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence

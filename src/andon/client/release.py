@@ -1,4 +1,4 @@
-"""Which application declares a schedule, and in which release."""
+"""The name and release of the application that declares a schedule."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the runs of a task have logged, read or followed to the end of the task."""
+"""Reads the logs of a task's runs, or follows them to the end of the task."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from andon.model.task import Task
 
 FOLLOW_S = 1.0
-"""How often a run's log is looked at while it is followed; lines are kept about once a second."""
+"""How often a run's log is read while it is followed; lines are kept about once a second."""
 
 
 class RunLine(NamedTuple):
@@ -43,7 +43,7 @@ async def run_lines(
             async for line in log.new(task):
                 yield line
     if follow:
-        # What a run logged last is kept a moment after its end.
+        # The last lines of a run are kept a moment after its end.
         await asyncio.sleep(2 * FOLLOW_S)
         async for line in log.new(task):
             yield line

@@ -1,4 +1,4 @@
-"""Running an application's tasks: workers, what they are set to, and what is around them."""
+"""Runs an application's tasks: makes workers with their settings, hooks and middleware."""
 
 import logging
 from collections.abc import AsyncGenerator, Iterable
@@ -143,7 +143,7 @@ class Running(Reading):
             await worker.stop()
 
     async def prepare(self) -> None:
-        """What a worker does before it claims: declared queues and schedules are applied."""
+        """Apply declared queues and schedules, before a worker claims."""
         await self.queues.declare()
         for outcome in await self.schedules.declare():
             if outcome.error is not None:
@@ -199,7 +199,8 @@ class Running(Reading):
         given["trusted_keys"] = trusted_keys(given.get("trusted_keys"))
         if "app" not in given and any(kind.kind == "process" for kind in self.registry):
             given["app"] = location_of(self, self.registry)
-        # What the profile says of claims is the worker's: a claim comes before the task's policy.
+        # The profile's settings for claims apply to the worker: a claim comes before the task's
+        # policy.
         given.setdefault("per_type", self.profile_default("max_concurrent", None))
         given.setdefault("lease", self.profile_default("lease", Policy().lease))
         return WorkerConfig(**given)

@@ -98,8 +98,8 @@ class ScheduleView:
 
 
 class Schedules:
-    """The schedules of an application's store. Who asks for one that there is none of gets
-    `TaskNotFound`.
+    """The schedules of an application's store. Methods raise `TaskNotFound` for a schedule that
+    does not exist.
 
     Example:
         await app.schedules.add("nightly", report.draft(), cron="0 2 * * *", tz="Europe/Berlin")
@@ -142,8 +142,8 @@ class Schedules:
     ) -> ScheduleView:
         """Give a schedule other options, or another task; what is not given stays as it is. One
         that has ended begins anew. Where an application declares the schedule, this holds until its
-        code says something new. What somebody else changes at the same moment holds too; raises
-        `InvalidTransition` if that is the same part of it (its times, its task, `overlap` or
+        code says something new. A concurrent change of another part holds too; raises
+        `InvalidTransition` if the same part was changed (its times, its task, `overlap` or
         `pause_after`).
 
         Example:

@@ -1,4 +1,4 @@
-"""From a URL to the engine behind a service."""
+"""Makes the engine for a service from its URL."""
 
 import os
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ def is_service(url: str) -> bool:
 
 
 def certificate_of(given: CertificateFiles | None) -> "ClientCertificate | None":
-    """What is shown to a service that asks for a certificate: the files given, else those that
+    """The client certificate for a service that asks for one: the files given, else those that
     ANDON_CLIENT_CERTIFICATE and ANDON_CLIENT_KEY name. They are read at the first request.
 
     Raises `ConfigurationError` for what names no files.

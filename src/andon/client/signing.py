@@ -1,7 +1,8 @@
-"""Signing what an application submits, and the keys that its workers trust (`andon.signing`).
+"""Signs the submissions of an application, and loads the keys that its workers trust
+(`andon.signing`).
 
-What is signed is what is sent: after middleware has seen it. The package for keys is imported only
-where there is one.
+A submission is signed as it is sent: after middleware has seen it. The package for keys is imported
+only where there is one.
 """
 
 import asyncio
@@ -95,7 +96,8 @@ def trusted_keys(
         named = os.environ.get(TRUSTED_VARIABLE)
         if named is None:
             return None
-        # Set to nothing, it was meant to name something: to run everything then is no default.
+        # The variable is set and empty: it was meant to name keys, so running everything is not the
+        # default.
         given = [path for path in named.split(os.pathsep) if path]
     from andon.signing import TrustedKeys
 

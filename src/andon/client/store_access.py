@@ -1,4 +1,4 @@
-"""How an application reaches its store: the URL, an engine in each event loop, what measures it."""
+"""Connects an application to its store: the URL, an engine in each event loop, metrics."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -39,7 +39,7 @@ class StoreAccess:
 
     @cached_property
     def bridge(self) -> Bridge:
-        """The way to the event loop for threads that have none."""
+        """The bridge to the event loop for threads that have none."""
         return Bridge(lambda: self.connections)
 
     def profile_default(self, option: str, otherwise: Any) -> Any:
@@ -48,7 +48,7 @@ class StoreAccess:
         return profile(self.profile).defaults.get(option, otherwise)
 
     def live_at(self, url: str) -> None:
-        """Let the tasks live elsewhere than the code says. Only before the first use."""
+        """Replace the store that the code names. Only before the first use."""
         self.url = url
         self.connections = self._connections()
 
@@ -117,7 +117,7 @@ class StoreAccess:
         return self.engine_on(self.measured(open_store(self.url)))
 
     def measure(self, instruments: Instruments) -> None:
-        """Count with these what passes through engines that are opened from now on."""
+        """Measure the engines that are opened from now on with these."""
         self._instruments.append(instruments)
 
     def measured(self, store: Store) -> Store:
@@ -131,8 +131,8 @@ class StoreAccess:
     ) -> "LocalEngine":
         """An engine over a store, not yet open, that knows this application's task types.
 
-        `random` decides jitter only; `poll_s` is how often those who sleep on hints look all the
-        same.
+        `random` decides jitter only; `poll_s` is how often loops that wait for hints look without
+        one.
         """
         from andon.engine.local import LocalEngine
 

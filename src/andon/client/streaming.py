@@ -1,4 +1,4 @@
-"""Submitting a stream: drafts are drawn while the store writes those drawn before them."""
+"""Submits a stream: draws drafts while the store writes those drawn before them."""
 
 import asyncio
 from collections import deque
@@ -25,8 +25,8 @@ SLICE = 200
 turn."""
 
 _MOST_IN_FLIGHT = 2
-"""Batches under way while another is drawn. More are faster by a few per cent where nobody works on
-the tasks, and slow down who does (docs/decisions/streams.md)."""
+"""Batches under way while another is drawn. More are faster by a few per cent if no worker runs the
+tasks, and slow workers down (docs/decisions/streams.md)."""
 
 Drafts = Sequence[Draft[Any]]
 Send = Callable[[Drafts], Awaitable[list[Submitted]]]
@@ -49,7 +49,7 @@ async def streamed(
             while len(some) < most_sent and not is_last:
                 try:
                     drawn = await anext(slices, None)
-                except Exception as error:  # the caller's own, raised when all before it is told
+                except Exception as error:  # raised after all outcomes before it
                     failed, drawn = error, None
                 some += drawn or ()
                 is_last = drawn is None
@@ -68,7 +68,7 @@ async def streamed(
         if failed is not None:
             raise failed
     finally:
-        # One failed, or the caller has gone: what was handed over is written all the same.
+        # One failed, or the caller was cancelled: what was handed over is written all the same.
         await asyncio.gather(*writing, return_exceptions=True)
         await slices.aclose()
 
@@ -81,12 +81,12 @@ def _needs_those_before(some: Drafts) -> bool:
 async def _slices(
     drafts: Iterable[Draft[Any]] | AsyncIterable[Draft[Any]],
 ) -> AsyncGenerator[list[Draft[Any]]]:
-    """What is given, `SLICE` at a time; before an error of the iterable what it gave before."""
+    """The drafts, `SLICE` at a time; before an error of the iterable, those it gave before."""
     if isinstance(drafts, AsyncIterable):
         source = aiter(drafts)
         draw = partial(_drawn_async, source)
     else:
-        # Where the caller is: a cursor or a session may be used in its own thread only.
+        # In the caller's thread: a cursor or a session may be used in its own thread only.
         draw = partial(in_calling_thread, partial(_drawn, iter(drafts)))
     failed: Exception | None = None
     while failed is None:

@@ -1,4 +1,4 @@
-"""Submitting drafts: one, many in few round trips, or a stream of them."""
+"""Submits drafts: one, many in few round trips, or a stream of them."""
 
 import time
 from collections.abc import (
@@ -44,7 +44,7 @@ class Submitting(StoreAccess):
             handles = await app.submit_many([charge.draft(order, 990) for order in range(100)])
             assert len(handles) == 100
         """
-        # Drawn where the caller is: a cursor or a session may be used in its own thread only.
+        # Drawn in the caller's thread: a cursor or a session may be used in its own thread only.
         many = await in_calling_thread(lambda: list(drafts))
         outcomes = await self.send_drafts(many)
         pairs = list(zip(many, outcomes, strict=True))
@@ -62,8 +62,8 @@ class Submitting(StoreAccess):
 
         None is raised for: a refusal is the `error` of its outcome, and the others are accepted all
         the same. What is yielded is stored. If the iterable raises, what it gave before is stored
-        and yielded first; whoever wants all or nothing of what cannot be drafted makes a list, and
-        submits that. A draft that depends on others of the stream comes after them.
+        and yielded first. To store nothing if a draft cannot be made, make a list first, and submit
+        that. A draft that depends on others of the stream comes after them.
 
         Example:
             drafts = (charge.draft(order, 990) for order in range(1_000))
@@ -79,7 +79,8 @@ class Submitting(StoreAccess):
         return self.sent(draft, outcome)
 
     def follow_draft(self, draft: Draft[R]) -> tuple[Submission, TaskHandle[R]]:
-        """What a run submits with its end, after middleware has seen it, and the handle on it."""
+        """The submission that a run makes with its end, after middleware has seen it, and its
+        handle."""
         if draft.connection is not None:
             raise ConfigurationError(
                 "A follow-up is written with the end of its run, and not in a transaction of "
@@ -99,7 +100,7 @@ class Submitting(StoreAccess):
         return submission
 
     def sending(self, draft: Draft[Any]) -> Awaitable[list[Submitted]]:
-        """What submits one draft when it is awaited, with as few coroutines as it takes."""
+        """An awaitable that submits one draft, with as few coroutines as possible."""
         engine = self.connections.at_hand()
         if engine is None or draft.connection is not None or self._on_submit or self.signing:
             return self._send([draft.submission], draft.connection)

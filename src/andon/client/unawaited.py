@@ -1,4 +1,4 @@
-"""Submits that code forgot to await: said by a sentence that names the sync face.
+"""Warns about submits that were not awaited, with a sentence that names the sync face.
 
 In a program that is not async `charge.submit(7)` looks as if it submitted something. Nothing runs
 until it is awaited, and Python's own warning names a coroutine that the reader never wrote.
@@ -14,7 +14,7 @@ X = TypeVar("X")
 
 
 class Call(Coroutine[Any, Any, X]):
-    """A coroutine that says, if nobody awaits it, what should have been written."""
+    """A coroutine that warns, if it is never awaited, what should have been written."""
 
     __slots__ = ("_coroutine", "_name")
 
@@ -70,7 +70,7 @@ _INSTEAD = "Write `await` before it, or in code that is not async call the same 
 
 
 def awaited(method: Callable[P, Coroutine[Any, Any, X]]) -> Callable[P, Coroutine[Any, Any, X]]:
-    """An async method whose call says so when it is not awaited."""
+    """An async method whose call warns when it is not awaited."""
     return awaited_as(method.__qualname__)(method)
 
 

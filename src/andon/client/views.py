@@ -1,4 +1,4 @@
-"""What a caller sees of a task: one frozen record, times as datetimes, payloads decoded."""
+"""A task as callers see it: one frozen record, times as datetimes, payloads decoded."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -82,7 +82,7 @@ class EventView:
     run: int | None  #: number of the run that it opened or concerned
     worker: str  #: of that run; empty if there is none
     error: TaskError | None  #: what went wrong, where something did
-    actor: str = ""  #: who made it by hand, if somebody said (`andon.acting_as`)
+    actor: str = ""  #: the actor who made it by hand, if one was named (`andon.acting_as`)
 
     def __repr__(self) -> str:
         source, target = (None if s is None else s.value for s in (self.source, self.target))
@@ -146,14 +146,14 @@ class TaskView:
     revision: int  #: grows with every move
     tries: int  #: runs that count against the budget
     fence: int  #: grows with every run
-    worker: str  #: who runs it now; empty unless active
+    worker: str  #: the worker that runs it now; empty unless active
     runs: tuple[RunView, ...]  #: the newest
     progress: int  #: percent
-    progress_message: str  #: what the run said beside it
+    progress_message: str  #: the message with the progress
     lease_until: datetime | None  #: when the run in hand is lost unless it is renewed; else None
     orphaned: bool
-    """Whether its run had lost its lease when it was read, and nobody had collected it yet: its
-    worker is gone, or cannot reach the store."""
+    """Whether the lease of its run had expired when it was read, and no timekeeper had ended the
+    run yet: its worker is gone, or cannot reach the store."""
     result: Any  #: as the handler's return annotation has it, where the code is known
     error: TaskError | None  #: of the newest run that failed
     created_at: datetime  #: first submit; never changes
@@ -161,7 +161,7 @@ class TaskView:
     run_at: datetime | None  #: end of the wait in scheduled or retry
     started_at: datetime | None  #: first claim
     retried_at: datetime | None  #: newest later claim
-    heartbeat_at: datetime | None  #: newest sign of life of the run
+    heartbeat_at: datetime | None  #: newest heartbeat of the run
     finished_at: datetime | None  #: newest end; None until it has ended
     deadline: datetime | None  #: when the whole task must have ended
     expires_at: datetime | None  #: when the record goes at the latest
