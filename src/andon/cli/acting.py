@@ -1,4 +1,4 @@
-"""Doing something to tasks, by id or by filter: asked first, told one by one, summed up.
+"""Acts on tasks by id or by filter: asks first, prints each outcome, and a summary.
 
 Ends with exit code 1 when any task was refused.
 """
@@ -30,7 +30,7 @@ Command = Callable[..., Any]
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """Which tasks to act on, as the options say it."""
+    """Which tasks to act on, from the options."""
 
     ids: tuple[str, ...]
     all: bool
@@ -122,7 +122,7 @@ async def act(
 
 
 async def _ids(session: Session, engine: Engine, asked: Asked, verb: str) -> list[str]:
-    """The ids meant; what was guessed has been said yes to."""
+    """The ids meant; the user has confirmed guessed ones."""
     named = await named_ids(session, engine, asked.ids)
     guessed = [task_id for task_id, is_guess in named if is_guess]
     if guessed and not (asked.yes or asked.dry_run):
@@ -151,7 +151,7 @@ async def _ask(session: Session, engine: Engine, asked: Asked, query: Query, ver
 
 
 class _Teller:
-    """Says what became of each task."""
+    """Prints the outcome of each task."""
 
     def __init__(self, session: Session, engine: Engine, verb: str, *, dry_run: bool) -> None:
         self.dry_run = dry_run

@@ -1,4 +1,5 @@
-"""`andon alerts`: what looks, tests, removes and applies; what makes is in `alert_making`."""
+"""`andon alerts`: the commands that list, show, test and remove; those that make are in
+`alert_making`."""
 
 from typing import TYPE_CHECKING, Any
 

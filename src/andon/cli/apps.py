@@ -1,4 +1,4 @@
-"""Finding an application: `module:attribute`, `module`, or `path/to/file.py[:attribute]`.
+"""Finds an application: `module:attribute`, `module`, or `path/to/file.py[:attribute]`.
 
 It is imported under the name by which child processes can import it too. Whatever goes wrong is a
 `ConfigurationError` that says what to write instead; `--debug` shows the traceback.
@@ -21,7 +21,7 @@ _HOW = "Name it as module:attribute or path/to/file.py[:attribute]."
 
 
 def load_app(spec: str, *, url: str | None = None) -> "Andon":
-    """The application that `spec` names; with `url`, its tasks live there instead."""
+    """The application that `spec` names; with `url`, that store replaces its own."""
     where, attribute = split(spec)
     if url is not None:
         # What handlers in child processes import reads it from there.

@@ -1,4 +1,4 @@
-"""Values of tasks as the command line takes them: arguments, priorities, options."""
+"""Parses values of tasks on the command line: arguments, priorities, options."""
 
 import sys
 from typing import Any

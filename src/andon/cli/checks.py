@@ -1,4 +1,4 @@
-"""What `andon doctor` looks at: the store, and the application if there is one."""
+"""The checks of `andon doctor`: of the store, and of the application if there is one."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -34,7 +34,8 @@ async def read(engine: "Engine", app: "Andon | None" = None) -> Looked:
 
 
 def _why_no_logs(facts: checks.Facts, app: "Andon") -> str:
-    """Why logs are not kept, as far as is known from here: no place, or one that cannot be."""
+    """Why logs are not kept, as far as this process knows: no place is named, or it cannot be
+    opened."""
     if app.artifacts is None:
         return facts.no_logs
     try:
@@ -45,7 +46,7 @@ def _why_no_logs(facts: checks.Facts, app: "Andon") -> str:
 
 
 def declared_by(app: "Andon") -> Declared:
-    """What an application's code says of schedules."""
+    """The schedules that an application's code declares."""
     from andon.client.release import application_name
 
     return application_name(app), {name for _, name, _ in app.declared_schedules}

@@ -80,7 +80,7 @@ async def quarantine(
 
 
 def _caller() -> str:
-    """Who acts, as this machine knows: for the record, and no proof."""
+    """The user as this machine names it: for the record, and no proof."""
     import getpass
 
     try:

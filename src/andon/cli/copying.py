@@ -1,4 +1,4 @@
-"""`andon storage copy`: everything in one store, moved into another, with a ledger at the end."""
+"""`andon storage copy`: copies everything in one store into another, with a ledger at the end."""
 
 import asyncio
 import sys
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from andon.engine.copy_ledger import Ledger, Tally
 
 _LINE_EVERY_S = 5.0
-"""How often a pipe is told how far the copy is."""
+"""How often the progress is printed to a pipe."""
 
 _CLOCKS_APART_MS = 1_000
-"""From here on the two stores' clocks are worth a word."""
+"""From this difference on, the two stores' clocks are mentioned."""
 
 _COLUMNS = (
     Column("state"),
@@ -102,7 +102,7 @@ async def _opened(url: str, *, creates: bool) -> "AsyncGenerator[Store, None]":
 
 
 async def _unnamed_place(old: "Store", new: "Store", source: str) -> str | None:
-    """Where the artifacts are, if that is beside the old store and the new one is not told."""
+    """Where the artifacts are, if that is beside the old store and the new one does not name it."""
     from andon.artifacts.place import default_place
 
     if await old.setting(ROOT_SETTING) is None or await new.setting(PLACE_SETTING):

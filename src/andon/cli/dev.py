@@ -118,8 +118,8 @@ async def dev(
 
 @contextlib.asynccontextmanager
 async def _board(application: "Andon", port: int | None) -> AsyncGenerator[None]:
-    """Serve the board on loopback, where its packages are there; the log says where. It has the
-    port that it had before a restart, if nobody else has it."""
+    """Serve the board on loopback, where its packages are there; the log says where. It uses the
+    port that it had before a restart, if that is free."""
     if port is None:
         yield
         return
@@ -136,7 +136,7 @@ async def _board(application: "Andon", port: int | None) -> AsyncGenerator[None]
 
 @contextlib.contextmanager
 def _until_parent_ends() -> Generator[None]:
-    """Stop like at a signal when the process that watches the sources is gone."""
+    """Stop as at a signal when the process that watches the sources is gone."""
     if os.environ.get(CHILD) is None:
         yield
         return

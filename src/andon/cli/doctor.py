@@ -1,4 +1,4 @@
-"""`andon doctor`: what is promised as things are configured, and what is wrong."""
+"""`andon doctor`: what the store guarantees as it is configured, and what is wrong."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""What a user reads when something goes wrong: one sentence, on stderr."""
+"""Prints errors for the user: one sentence, on stderr."""
 
 from typing import IO, TYPE_CHECKING, Any
 

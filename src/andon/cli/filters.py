@@ -1,4 +1,4 @@
-"""Which tasks: by id, or by filter. Shared by everything that lists or acts."""
+"""The filter options of all commands that list tasks or act on them."""
 
 import functools
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def filters(function: Command) -> Command:
 oldest_first = click.option(
     "--oldest-first", is_flag=True, help="In the order in which they were created."
 )
-"""The order of a list, for who does not want the newest first."""
+"""The option for the order of a list."""
 
 newest_first = click.option(
     "--newest-first", is_flag=True, help="The newest first, also of those that wait for a time."

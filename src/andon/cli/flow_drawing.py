@@ -1,4 +1,4 @@
-"""Flows drawn: as a tree for people, as Mermaid and Graphviz for pages."""
+"""Draws flows: as a tree for people, as Mermaid and Graphviz for pages."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _STILL_S = 2.0
 _ANEW_S = 30.0
-"""Read whole again this often while it is watched: what runs say of their progress is no event."""
+"""How often a watched flow is read whole again: progress of runs makes no event."""
 
 Command = Callable[..., Any]
 

@@ -1,9 +1,9 @@
-"""Ids as people give them: whole, by how they begin, as a table has shortened them, or `-`.
+"""Finds tasks by ids as users give them: whole, by a prefix, as a table has shortened them, or `-`.
 
 An id that a task has always means that task. What begins an id that Andon made can be nothing else:
-such ids are all of one length. What begins an id that somebody made up may be another such id, of a
-task that is gone by now (`order-1` begins `order-10`): that is a guess, and who changes tasks by it
-is asked first.
+such ids are all of one length. The prefix of an id that a user made up may be another such id, of a
+task that is deleted by now (`order-1` begins `order-10`): that is a guess, and a command that
+changes tasks asks first.
 """
 
 import re
@@ -39,11 +39,11 @@ class Named(NamedTuple):
     """The id that is meant."""
 
     id: str
-    guessed: bool = False  #: somebody has to say that this is the one
+    guessed: bool = False  #: the user has to confirm it
 
 
 async def one_named(session: "Session", engine: "Engine", given: str) -> str:
-    """The task to look at. A guess is said on stderr."""
+    """The task to show. A guess is printed to stderr."""
     named = await named_ids(session, engine, [given])
     if len(named) != 1:
         raise click.UsageError(f"One id is needed here; on stdin there were {len(named)}.")

@@ -1,4 +1,4 @@
-"""Submitting a file of tasks: one JSON object per line.
+"""Submits a file of tasks: one JSON object per line.
 
 The whole file is read and checked before anything is submitted. Then each line stands alone, but
 for dependencies inside the file: a child of a refused parent is refused, and so is a circle.

@@ -1,8 +1,7 @@
-"""The last id that somebody submitted or looked at, by store: what `-` means on a terminal.
+"""Remembers the last id submitted or shown, by store: what `-` means on a terminal.
 
-Kept in the user's state directory (`XDG_STATE_HOME`, else `~/.local/state`), only where a person
-is there: scripts neither write nor read it. The file names the store by a digest: a URL may hold a
-password.
+Kept in the user's state directory (`XDG_STATE_HOME`, else `~/.local/state`), only on a terminal:
+scripts neither write nor read it. The file names the store by a digest: a URL may hold a password.
 """
 
 import contextlib
@@ -17,7 +16,7 @@ from andon.lifecycle.admission import is_id
 
 
 def remember(url: str, task_id: str) -> None:
-    """Note the id, if a person is there. What cannot be written is not remembered."""
+    """Note the id, if a person uses the command. Errors of writing are ignored."""
     if not people.somebody_there():
         return
     with contextlib.suppress(OSError, RuntimeError):

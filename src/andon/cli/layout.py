@@ -1,4 +1,4 @@
-"""Tables that fit a terminal without telling anything that is not so.
+"""Fits tables to a terminal without showing anything wrong.
 
 Numbers, states and times are never cut. Ids and names are shortened in their middle, where they
 differ least, and never so that two look the same; texts end in `…`, which never stands after half a
@@ -69,7 +69,7 @@ def _least(column: Column, wide: int, name: int | None, text: int) -> int:
 
 
 def _telling_apart(texts: Sequence[str], width: int) -> int:
-    """The width from this one on at which different texts stay different."""
+    """The smallest width, from this one on, at which different texts stay different."""
     there = len(set(texts))
     longest = max(map(len, texts), default=0)
     while width < longest and len({shortened(text, width) for text in texts}) < there:

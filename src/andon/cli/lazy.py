@@ -1,7 +1,7 @@
 """Groups that know their commands by name and import one only when it is called.
 
-`andon --help` therefore costs the import of click and nothing else. The summaries stand beside
-the names; a test holds them against what the commands say of themselves.
+`andon --help` therefore costs the import of click and nothing else. The summaries are in the table
+beside the names; a test compares them with the commands' own.
 """
 
 from collections.abc import Mapping

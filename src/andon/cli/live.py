@@ -1,4 +1,4 @@
-"""What `andon doctor APP` sees of the tasks that have not ended: whether there is code for them,
+"""The checks of `andon doctor APP` on tasks that have not ended: whether there is code for them,
 and whether they are signed for the workers that ask for that."""
 
 from collections import Counter
@@ -29,12 +29,12 @@ _MOST_NAMED = 3
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """What live tasks are counted by."""
+    """The fields by which live tasks are counted."""
 
     state: State
     name: str
     version: int
-    key: str  #: id of the key that they are said to be signed with; "" if with none
+    key: str  #: id of the key named in their signature; "" if they have none
 
 
 class Live(msgspec.Struct):
@@ -47,7 +47,7 @@ class Live(msgspec.Struct):
 async def read_live(engine: "Engine") -> Live:
     """Look at the live tasks."""
     live = Live()
-    for state in in_order(UNFINISHED):  # each apart, so that none hides another
+    for state in in_order(UNFINISHED):  # each by itself, so that none hides another
         query, looked = Query(states=(state,), limit=_PAGE), 0
         while True:
             page = await engine.find(query)

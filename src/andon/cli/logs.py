@@ -65,7 +65,7 @@ class TextLines(logging.Formatter):
     """`TIME LEVEL logger: message`, and at its end which run of which task it was.
 
     A record is one line whatever tasks put into it, so that none can add lines that look like
-    others', or move the cursor of whoever reads them. Only tracebacks have more, each indented.
+    others', or move the reader's cursor. Only tracebacks have more, each indented.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,8 @@ class TextLines(logging.Formatter):
         record.message = record.getMessage()
         record.asctime = self.formatTime(record)
         lines = [one_line(self.formatMessage(record))]
-        # Not what another formatter may have left in the record: that need not be one_line's.
+        # Not the text that another formatter may have left in the record, which need not be one
+        # line.
         if record.exc_info:
             trace = self.formatException(record.exc_info)
             lines += _indented(folded(trace) if record.name == RUNS else trace)

@@ -1,4 +1,4 @@
-"""The option that chooses the event loop of a process that works or serves."""
+"""The option that chooses the event loop of `andon worker` and `andon serve`."""
 
 from typing import get_args
 

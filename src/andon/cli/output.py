@@ -1,7 +1,7 @@
-"""Printing: tables on a terminal, tab-separated lines in a pipe, JSON when asked.
+"""Prints results: tables on a terminal, tab-separated lines in a pipe, JSON when asked.
 
-Results go to stdout, everything said about them to stderr. All text goes through `cleaning`, so
-that a task's error cannot move the cursor of who reads it; JSON escapes what that would take out.
+Results go to stdout, remarks about them to stderr. All text goes through `cleaning`, so that a
+task's error cannot move the reader's cursor; JSON escapes what that would remove.
 """
 
 import sys
@@ -120,7 +120,7 @@ class Output:
         self.encoded(msgspec.json.encode(whole(value)))
 
     def encoded(self, json: bytes) -> None:
-        """JSON as it is, but for what a terminal would act on, which is escaped."""
+        """JSON unchanged, except that characters on which a terminal would act are escaped."""
         click.echo(safe_json(json))
 
     def line(self, text: str) -> None:
@@ -128,7 +128,7 @@ class Output:
         click.echo(clean(text) if "\t" not in text else "\t".join(map(clean, text.split("\t"))))
 
     def note(self, text: str) -> None:
-        """Something said about the results."""
+        """Print a remark about the results."""
         click.echo(clean(text), err=True)
 
     def when(self, ms: int | None, now: int) -> str:

@@ -1,4 +1,4 @@
-"""Saying that a search goes on, so that nobody takes it for a command that hangs."""
+"""Prints that a search goes on, so that it is not taken for a command that hangs."""
 
 import time
 from typing import TYPE_CHECKING
@@ -11,14 +11,15 @@ if TYPE_CHECKING:
     from andon.cli.output import Output
 
 FIRST_S = 2.0
-"""Seconds of searching after which something is said."""
+"""Seconds of searching after which the first line is printed."""
 
 AGAIN_S = 10.0
 """Seconds until the next time."""
 
 
 class Patience:
-    """Asked each time that the store has to be asked again: says so on stderr, and always goes on.
+    """Called each time that the store has to be asked again: prints so on stderr, and always goes
+    on.
 
     Ctrl-C ends the command.
     """

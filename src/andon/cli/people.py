@@ -7,12 +7,12 @@ import sys
 
 
 def somebody_there() -> bool:
-    """Whether a question would be read and answered by a person."""
+    """Whether a person can read and answer a question."""
     return sys.stdin.isatty()
 
 
 def actor() -> str:
-    """Who acts: `ANDON_ACTOR`, else the user and this machine."""
+    """The actor: `ANDON_ACTOR`, else the user and this machine."""
     given = os.environ.get("ANDON_ACTOR", "").strip()
     if given:
         return given

@@ -230,7 +230,7 @@ async def _found(engine: "Engine", names: Sequence[str]) -> list[tuple[str, dict
 
 
 def _agreed(what: str, *, yes: bool) -> bool:
-    """Whether somebody says that it shall be done; where nobody can be asked, only by --yes."""
+    """Whether the user confirms; where no user can be asked, only with --yes."""
     if yes:
         return True
     if not somebody_there():
@@ -344,7 +344,7 @@ def cells(
 
 
 def settings_of(config: "QueueConfig") -> list[tuple[str, str]]:
-    """What is not as it is by default."""
+    """The settings that differ from the defaults."""
     settings: list[tuple[str, str]] = []
     for name in (
         "max_concurrent",

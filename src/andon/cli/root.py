@@ -60,10 +60,10 @@ COMMANDS = {
 
 
 class Root(LazyGroup):
-    """The group behind `andon`; the one place where errors are told."""
+    """The group behind `andon`; the one place where errors are printed."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run a command; what goes wrong becomes one sentence, or a traceback with --debug."""
+        """Run a command; an error becomes one sentence, or a traceback with --debug."""
         session = ctx.ensure_object(Session)
         try:
             return super().invoke(ctx)

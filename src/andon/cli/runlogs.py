@@ -1,4 +1,4 @@
-"""`andon logs`: what the runs of a task have logged, or log."""
+"""`andon logs`: prints or follows the logs of a task's runs."""
 
 from typing import TYPE_CHECKING
 

@@ -131,7 +131,7 @@ async def _newest(engine: "Engine", names: Sequence[str]) -> dict[str, str]:
 
 
 def _agree(session: Session, what: str, *, yes: bool) -> None:
-    """Go on only if somebody says so; where nobody can be asked, only by --yes."""
+    """Go on only if the user confirms; where no user can be asked, only with --yes."""
     if yes:
         return
     if not people.somebody_there():
@@ -147,7 +147,7 @@ def _tell(
     verb: str,
     borne: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """How each ended. `borne`: the task that it submitted, by its name."""
+    """Print the outcomes. `borne`: the task that each submitted, by its name."""
     out = session.out
     for one in done:
         if out.json:

@@ -107,13 +107,13 @@ async def _put(session: Session, engine: Any, request: Any, how: Any) -> None:
     from andon.engine.schedule_views import next_times, schedule_document, schedule_of
     from andon.lifecycle.recurrence.checking import check
 
-    check(request.recurrence)  # in the same words, whatever lies between here and the store
+    check(request.recurrence)  # checked here, so that the error is the same for stores and services
     [outcome] = await keeper(engine).put([request], how)
     if outcome.error is not None:
         raise outcome.error
     out = session.out
     [task] = await engine.get([request.name])
-    if task is None:  # deleted by somebody else, a moment later
+    if task is None:  # deleted by another user a moment later
         out.words([request.name, outcome.result])
         return
     if out.json:

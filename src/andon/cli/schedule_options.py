@@ -1,4 +1,4 @@
-"""When a schedule fires and what it bears, as options of `andon schedules`."""
+"""The options of `andon schedules`: when a schedule fires, and its task."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""Schedules as a list and a page show them."""
+"""Prints schedules: in a list, and on a page."""
 
 from collections.abc import Iterator, Sequence
 
@@ -55,7 +55,7 @@ def times_of(recurrence: Recurrence) -> str:
 
 
 def facts(task: Task, last: Task | None, out: Output, now: int) -> Iterator[tuple[str, Cell]]:
-    """What a page says of a schedule."""
+    """The lines of a schedule's page."""
     schedule = schedule_of(task, task.id)
     if not out.terminal:
         yield "schedule", task.id

@@ -1,4 +1,5 @@
-"""`andon schedules`: what looks; what changes is in `schedule_making` and `schedule_acts`."""
+"""`andon schedules`: the commands that show; those that change are in `schedule_making` and
+`schedule_acts`."""
 
 import time
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""What every command is given: the store to speak to, and how to print.
+"""The session of a command: its store, and how it prints.
 
 `common` adds the options that all commands share and runs async commands on a loop of their own.
 """
@@ -87,7 +87,7 @@ class Session:
     async def local_engine(
         self, *, creates: bool = False, profile: str = "native", memory: bool = False
     ) -> "AsyncGenerator[LocalEngine, None]":
-        """An engine on the store itself, for what no service does for others."""
+        """An engine on the store itself, for operations that no service offers."""
         from andon.cli.people import actor
         from andon.client.services import is_service
         from andon.engine.actor import acting_as
@@ -110,7 +110,7 @@ class Session:
 
 
 def refuse_nowhere(url: str, *, creates: bool, memory: bool = False) -> None:
-    """Refuse a store that nobody else could see, or (reading) that is not there.
+    """Refuse a store that no other process could see, or (reading) that does not exist.
 
     Raises `ConfigurationError`.
     """
@@ -166,5 +166,5 @@ def common(function: Command) -> Command:
 
 
 def fail() -> NoReturn:
-    """End with exit code 1; what went wrong has been said."""
+    """End with exit code 1; the error has been printed."""
     raise click.exceptions.Exit(1)

@@ -1,4 +1,4 @@
-"""Tasks as a profile shows them: the columns of a list, the parts of one task."""
+"""Tasks under a profile: the columns of a list, the parts of one task."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -36,7 +36,7 @@ _SPARE: dict[str, frozenset[str]] = {
     "choria": frozenset({"Queue", "LastTriedAt"}),
     "taskcluster": frozenset({"retriesLeft", "expires"}),
 }
-"""Those of them that a narrow terminal does without."""
+"""Those of them that are left out on a narrow terminal."""
 
 _TIMES = frozenset(
     {

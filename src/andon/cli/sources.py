@@ -1,4 +1,4 @@
-"""The source files of an application, and whether they have changed."""
+"""Watches the source files of an application for changes."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""`andon storage`: set up the store, describe it, say how long it keeps what has ended, copy it."""
+"""`andon storage`: set up the store, describe it, set how long it keeps ended tasks, copy it."""
 
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,8 @@ def _scheme(session: Session) -> str:
 
 
 def _refuse(session: Session, *, memory: bool, replicas: int | None) -> None:
-    """What a store of this release cannot do; one on a server says so itself."""
+    """Refuse settings that a kind of store does not have; a store on a server refuses them
+    itself."""
     scheme = _scheme(session)
     if scheme in _ON_SERVERS:
         return
@@ -64,7 +65,7 @@ def _with(url: str, name: str, value: int | str | None) -> str:
 
 
 def _on_server(session: Session, *, memory: bool, replicas: int | None) -> str:
-    """The URL, with what a server is asked for."""
+    """The URL, with the options for a server."""
     if _scheme(session) not in _ON_SERVERS:
         return session.url
     url = _with(session.url, "storage", "memory" if memory else None)

@@ -230,9 +230,9 @@ def check_known(app: "Andon", name: str, version: int) -> None:
 async def note_unknown(
     session: Session, engine: "Engine", submission: "Submission", named: str | None
 ) -> None:
-    """Say so when no worker has published the type of a task, and so where it waits. `named` is the
-    queue that was asked for, if any was. Where no worker has published anything yet, which is so
-    before the first one starts, people are told and programs are not."""
+    """Print a remark when no worker has published the type of a task, and in which queue it waits.
+    `named` is the queue that was asked for, if any was. If no worker has published anything yet, as
+    before the first one starts, it is printed only on a terminal."""
     types = {(kind.name, kind.version) for kind in await engine.types()}
     name, version = submission.name, submission.version
     if route(types, name, version) is not None:

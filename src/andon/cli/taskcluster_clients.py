@@ -169,7 +169,7 @@ async def roles(session: Session) -> None:
 
 
 COMMANDS = (renew, disable, enable, role, roles)
-"""What `andon token` can do with clients alone."""
+"""The actions of `andon token` that only exist for clients."""
 
 
 async def _switch(session: Session, client_id: str, *, disabled: bool) -> None:

@@ -1,4 +1,4 @@
-"""`andon tasks`: list and show here, everything that changes tasks in `acts`."""
+"""`andon tasks`: the commands that list and show; those that change tasks are in `acts`."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""`andon token`: who may ask a service for what.
+"""`andon token`: API tokens of a service, and their scopes.
 
 Tokens live in the store, so they are made where the store is, also while no service runs.
 """

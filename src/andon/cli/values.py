@@ -1,4 +1,4 @@
-"""What may be typed for an option: durations, moments, priorities, rates."""
+"""Types of option values: durations, moments, priorities, rates."""
 
 from typing import Any
 

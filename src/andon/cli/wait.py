@@ -36,7 +36,7 @@ _SUBMITTED = frozenset(
         "headers",
     ]
 )
-"""Native fields that a submission says by itself."""
+"""Native fields that are known from a submission."""
 
 
 @click.command()
@@ -138,8 +138,8 @@ def _tell_end(
 
 
 def _document(session: Session, task: "Task", submission: "Submission") -> dict[str, Any]:
-    """The record as JSON has it. Of one that went with its end the submission says what was
-    submitted; what the store made of that is not known any more."""
+    """The record as JSON has it. For one that was deleted with its end, the submission gives the
+    submitted fields; those that the store filled in are not known any more."""
     from andon.lifecycle.discarded import defined, is_bare
     from andon.lifecycle.rendering import document
     from andon.model.task import Definition
@@ -168,7 +168,7 @@ def _document(session: Session, task: "Task", submission: "Submission") -> dict[
 
 @contextmanager
 def _bars(session: Session, ids: Sequence[str]) -> Generator[Tell]:
-    """Progress bars on stderr, where somebody watches; one for all when there are many."""
+    """Progress bars on stderr, on a terminal; one for all when there are many."""
     if not sys.stderr.isatty() or session.out.json:
         yield lambda task: None
         return

@@ -131,7 +131,8 @@ async def _work(
 
 @contextlib.contextmanager
 def serving_metrics(app: Andon, where: str | None) -> "Generator[None]":
-    """Count what the application does from now on, and tell Prometheus at `where`, if anywhere.
+    """Count what the application does from now on, and serve the counts to Prometheus at `where`,
+    if given.
 
     Raises `ConfigurationError` when that cannot be.
     """
@@ -210,7 +211,8 @@ async def run(app: Andon, settings: WorkerSettings, *, timekeeper: bool = True) 
         engine.keep_time()
     queues = ", ".join(made.config.queues) or "every queue"
     with Signals(made):
-        # Told once signals are listened to: whoever waits for this line may send one.
+        # Logged after the signal handlers are installed, so that a program that waits for this line
+        # may send a signal.
         logger.info(
             "Worker %s runs %d task types of %s from %s.",
             made.id,

@@ -1,4 +1,4 @@
-"""`andon workers`: who runs tasks."""
+"""`andon workers`: lists workers, and removes those that are gone."""
 
 from typing import TYPE_CHECKING
 

@@ -23,7 +23,7 @@ _MOST_LOOKS = 3
 
 
 class QueueList(ListPage):
-    """A page with the queues, whose cords can be pulled."""
+    """A page with the queues, which can be paused."""
 
     what = "andon"
     columns: ClassVar[Sequence[Column]] = (
@@ -44,7 +44,7 @@ class QueueList(ListPage):
     ]
 
     async def read(self) -> Andon:
-        """All queues, with what is above them."""
+        """The queues, with the widgets above them."""
         overview = await self.desk.reader.overview()
         return overview.seen_by(self.desk.visitor)
 
@@ -84,7 +84,7 @@ class QueueList(ListPage):
 
     @work(group="act")
     async def action_pause(self) -> None:
-        """Pull the cord of the queue under the cursor, or let it go on."""
+        """Pause the queue under the cursor, or resume it."""
         view: Andon | None = self.view
         row = next((row for row in view.queues if row.name == self.current), None) if view else None
         if row is None:

@@ -77,7 +77,7 @@ class Top(App[None]):
         await self.switch_mode("andon")
 
     def on_unmount(self) -> None:
-        """Acts on many end with it; what they did stays done."""
+        """Close it. Acts on many tasks end, too; what they did stays done."""
         self.desk.reader.bulk.stop()
 
     async def action_page(self, name: str) -> None:
@@ -132,7 +132,7 @@ class Top(App[None]):
 
     @work(group="act")
     async def action_leave(self) -> None:
-        """End it; if an act on many is under way, only when somebody says so."""
+        """End it; if an act on many tasks is under way, only after the user confirms."""
         if self.desk.reader.bulk.is_busy:
             explains = "What it has done stays done, and doing it again is safe."
             asked = Question("An act on many tasks is under way. Stop it and quit?", explains)

@@ -1,4 +1,4 @@
-"""Questions that are answered before anything is done, and the help."""
+"""Dialogs of `andon top`: questions before an act, input lines, progress, and the help."""
 
 import asyncio
 from collections.abc import Callable
@@ -19,7 +19,7 @@ Answer = Literal["yes", "no", "more"]
 
 
 class Question(ModalScreen[Answer]):
-    """Whether something is to be done. `counts_on`: it may be counted on, with `g`."""
+    """Asks whether to act. `counts_on`: the count of tasks may go on, with `g`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("y", "answer('yes')", "Yes"),
@@ -34,7 +34,7 @@ class Question(ModalScreen[Answer]):
         self._counts_on = counts_on
 
     def compose(self) -> ComposeResult:
-        """What is asked, and the keys that answer it."""
+        """The question, and the keys that answer it."""
         keys = [("y", "bold"), " yes   ", ("n", "bold"), " no"]
         if self._counts_on:
             keys += ["   ", ("g", "bold"), " go on counting"]
@@ -46,7 +46,7 @@ class Question(ModalScreen[Answer]):
         )
 
     def action_answer(self, answer: Answer) -> None:
-        """Say it."""
+        """Answer the question."""
         if answer != "more" or self._counts_on:
             self.dismiss(answer)
 
@@ -90,12 +90,12 @@ class Form(ModalScreen[str | None]):
         self.dismiss(event.value)
 
     def action_leave(self) -> None:
-        """Ask no more."""
+        """Close without an answer."""
         self.dismiss(None)
 
 
 class Progress(ModalScreen[None]):
-    """How far an act on many is; it goes on when nobody looks."""
+    """The progress of an act on many tasks, which goes on when this is closed."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,enter,q", "leave", "Back")]
 
@@ -104,7 +104,7 @@ class Progress(ModalScreen[None]):
         self._doing = doing
 
     def compose(self) -> ComposeResult:
-        """Numbers, and who was refused."""
+        """The numbers, and the refused tasks."""
         yield Vertical(
             Static(id="question"),
             VerticalScroll(Static(id="explains-text"), id="explains"),
@@ -113,7 +113,7 @@ class Progress(ModalScreen[None]):
         )
 
     def on_mount(self) -> None:
-        """Look at it."""
+        """Show the progress."""
         self.run_worker(self._follow)
 
     async def _follow(self) -> None:

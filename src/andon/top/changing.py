@@ -1,4 +1,4 @@
-"""Changes that have a value: what is written into one line is checked as a form of the board is."""
+"""Changes with a value: a line of input is checked like a form of the board."""
 
 import shlex
 from typing import TYPE_CHECKING
@@ -98,7 +98,7 @@ async def configure(page: "Page", name: str) -> None:
 
 
 def settings_in(text: str) -> dict[str, str]:
-    """Settings that somebody wrote. Raises `ValueError` saying what is wrong with them."""
+    """Settings from the user's text. Raises `ValueError` saying what is wrong with it."""
     found: dict[str, str] = {}
     for part in shlex.split(text):
         setting, equals, said = part.partition("=")

@@ -1,4 +1,4 @@
-"""What every page of `andon top` is given: whom it reads by, who looks, and where the tasks are."""
+"""Shared by all pages of `andon top`: the engine, the user, and the name of the store."""
 
 from collections.abc import Awaitable
 from typing import TypeVar
@@ -15,10 +15,10 @@ T = TypeVar("T")
 
 
 class Desk:
-    """One use of `andon top`.
+    """One session of `andon top`.
 
-    Whoever looks may do all that their access to the store, or their token at the service, allows:
-    a service refuses the rest.
+    The user may do all that their access to the store, or their token at the service, allows: a
+    service refuses the rest.
     """
 
     def __init__(self, engine: Engine, *, location: str, actor: str, seen_as: str) -> None:
@@ -31,7 +31,7 @@ class Desk:
         self.seen_as = seen_as  #: the profile under which a task is shown first
 
     async def tried(self, act: Awaitable[T]) -> "T | Wrong":
-        """What an act gives, done in the name of who looks; or what was wrong with it."""
+        """Do an act in the name of the user. Returns its result, or the error as text."""
         with acting_as(self.visitor.actor):
             try:
                 return await act
@@ -42,14 +42,14 @@ class Desk:
 
 
 def sentence(error: Exception) -> str:
-    """What went wrong. What is no error of Andon's should not have happened, and is named; whoever
-    looks goes on looking."""
+    """The text of an error. An error that is not one of Andon's is a defect, and is shown with its
+    type; the session goes on."""
     if isinstance(error, AndonError | OSError) and str(error):
         return str(error)
     return f"This should not have happened: {type(error).__name__}: {str(error)[:300]}"
 
 
 class Wrong(str):
-    """Why something was not done, as a sentence."""
+    """Why an act was refused, as a sentence."""
 
     __slots__ = ()

@@ -21,12 +21,12 @@ _MOST_SHOWN = 10
 
 
 async def sure(page: "Page", title: str, explains: Text | str = "") -> bool:
-    """Whether somebody says yes."""
+    """Whether the user answers yes."""
     return await page.ask(Question(title, explains)) == "yes"
 
 
 async def do(page: "Page", act: Awaitable[Said]) -> Said | None:
-    """Do something, and say what became of it; None if it could not be done."""
+    """Do an act, and show its outcome; None if it failed."""
     done = await page.desk.tried(act)
     page.say(f"⚠ {done}" if isinstance(done, Wrong) else done.text)
     page.action_read_again()

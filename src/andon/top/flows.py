@@ -38,7 +38,7 @@ class FlowsPage(ListPage):
     empty = "No flow was submitted lately. Make one in code: with app.flow(name) as flow."
 
     def heading(self) -> Text:
-        """What is listed."""
+        """The line that says what is listed."""
         return texts.words(("Flows", "bold"), (f"  the newest {MOST_FLOWS}", "dim"))
 
     async def read(self) -> tuple[list[FlowSummary], int]:

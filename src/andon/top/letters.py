@@ -1,4 +1,4 @@
-"""Dead letters: grouped by what went wrong, and one by one."""
+"""Dead letters: grouped by their errors, and one by one."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -101,7 +101,7 @@ class LetterRows(TaskRows):
         self._pattern = pattern
 
     def heading(self) -> Text:
-        """What went wrong with all of them."""
+        """The error that all of them share."""
         return texts.words(("Dead letters", "bold"), ": ", self._pattern)
 
     async def read(self) -> TaskList:

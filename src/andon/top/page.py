@@ -1,4 +1,4 @@
-"""What all pages of `andon top` have: they read while they are looked at, and only then."""
+"""The base of all pages of `andon top`: a page reads only while it is shown."""
 
 import asyncio
 import contextlib
@@ -61,14 +61,14 @@ class Page(Screen[None]):
         self._texts: dict[str, Text] = {}
         self.view: Any = None  #: what was read last
 
-    # --- what a page says for itself ---
+    # --- what a page defines ---
 
     def body(self) -> Iterable[Widget]:
         """The widgets below the title."""
         raise NotImplementedError
 
     def heading(self) -> Text:
-        """What is looked at, in one line."""
+        """The line below the title: what the page shows."""
         raise NotImplementedError
 
     async def read(self) -> Any:
@@ -112,11 +112,11 @@ class Page(Screen[None]):
         self.top.push_screen(page)
 
     async def ask(self, question: ModalScreen[T]) -> T:
-        """What somebody answers."""
+        """Show a dialog. Returns the user's answer."""
         return await self.top.push_screen_wait(question)
 
     def compose(self) -> ComposeResult:
-        """The frame: where one is, what is wrong, what is looked at, and the keys."""
+        """The frame: the title, errors, what is shown, and the keys."""
         yield Static(self._tabs(), id="tabs")
         yield Static(id="notice")
         yield Static(self.heading(), id="heading")
@@ -133,11 +133,11 @@ class Page(Screen[None]):
         return line
 
     def on_screen_resume(self) -> None:
-        """Somebody looks."""
+        """The page is shown: begin to read."""
         self._reading = self.run_worker(self._keep_reading, group="reading", exclusive=True)
 
     def on_screen_suspend(self) -> None:
-        """Nobody looks any more."""
+        """The page is hidden: stop reading."""
         if self._reading is not None:
             self._reading.cancel()
 
@@ -164,12 +164,12 @@ class Page(Screen[None]):
                     await self._woken.wait()
 
     def trouble(self, text: str) -> None:
-        """Say what is wrong at the moment; nothing, if all is well."""
+        """Show the current error; nothing if there is none."""
         self.put("notice", texts.words(("⚠ ", ""), text) if text else Text(""))
         self.query_one("#notice").display = bool(text)
 
     def say(self, text: str) -> None:
-        """Say what became of an act."""
+        """Show the outcome of an act."""
         self.put("said", texts.plain(text))
         self.query_one("#said").display = bool(text)
 
@@ -222,7 +222,7 @@ class Column:
 
 
 class Row:
-    """A row of a table: what it is of, its cells, and what is told of it below the table."""
+    """A row of a table: its key, its cells, and the text about it below the table."""
 
     def __init__(self, key: str, cells: Sequence[Text], about: Text) -> None:
         self.key = key
@@ -235,7 +235,7 @@ _GAP = 2
 
 
 class ListPage(Page):
-    """A page with one table, whose rows are walked through."""
+    """A page with one table and a cursor on its rows."""
 
     columns: ClassVar[Sequence[Column]]
     empty: ClassVar[str] = "There is nothing."
@@ -260,10 +260,10 @@ class ListPage(Page):
         return ()
 
     def open(self, key: str) -> None:
-        """Open what a row is of."""
+        """Open the page of a row's item."""
 
     def body(self) -> Iterable[Widget]:
-        """What is above, the table, and what is told of the row under the cursor."""
+        """The widgets above the table, the table, and the text about the row under the cursor."""
         yield from self.above()
         yield DataTable[Text](id="table", cursor_type="row", show_row_labels=False)
         yield Static(self.empty, id="empty", markup=False)
@@ -332,7 +332,7 @@ class ListPage(Page):
         self.put("about", self.rows[place].about if 0 <= place < len(self.rows) else Text(""))
 
     def on_resize(self) -> None:
-        """What is left for a column is another."""
+        """The width that is left for a column has changed."""
         self.redraw()
 
     def on_data_table_row_highlighted(self) -> None:
@@ -344,7 +344,7 @@ class ListPage(Page):
         self.action_open()
 
     def action_open(self) -> None:
-        """Open what the row under the cursor is of."""
+        """Open the page of the item under the cursor."""
         if self.current:
             self.open(self.current)
 

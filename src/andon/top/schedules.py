@@ -89,7 +89,7 @@ class SchedulesPage(ListPage):
 
     @work(group="act")
     async def action_run(self) -> None:
-        """Have it bear one task now."""
+        """Make it submit one task now."""
         if self._found is not None:
             await _to_one(self, self._found, "run")
 
@@ -130,7 +130,7 @@ class SchedulePage(TextPage):
         return task, engine.now()
 
     def text(self, view: tuple[Task, int]) -> Text:
-        """All that is told of it."""
+        """The widgets of the page."""
         task, now = view
         schedule = schedule_of(task, task.id)
         d = schedule.template
@@ -176,7 +176,7 @@ class SchedulePage(TextPage):
 
     @work(group="act")
     async def action_run(self) -> None:
-        """Have it bear one task now."""
+        """Make it submit one task now."""
         if self.view is not None:
             await _to_one(self, self.view[0], "run")
 

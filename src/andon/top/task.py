@@ -1,4 +1,4 @@
-"""One task: what it is, how it went, what it said."""
+"""One task: its record, its history, its log."""
 
 import asyncio
 from collections.abc import Iterator
@@ -83,7 +83,7 @@ class TaskPage(TextPage):
         return await task_page(self.desk.reader, self.task_id, self.seen_as)
 
     def text(self, view: TaskView) -> Text:
-        """All that is told of it."""
+        """The widgets of the page."""
         parts = [*_head(view), *_error(view), *_bodies(view), *_runs(view), *_edges(view)]
         parts += _moves(view)
         if self._log is not None:
@@ -133,7 +133,7 @@ class TaskPage(TextPage):
 
 
 class LogPage(TextPage):
-    """The newest lines of a run's log. It stays at the end unless somebody has scrolled up."""
+    """The newest lines of a run's log. It stays at the end unless the user has scrolled up."""
 
     tab = "tasks"
     what = "log"
@@ -149,7 +149,7 @@ class LogPage(TextPage):
         self._tail = LogTail(task_id, None)
 
     def heading(self) -> Text:
-        """Whose log, and of which run."""
+        """The line that names the task and the run of the log."""
         run = "" if self.view is None or self.view.run is None else f"  run {self.view.run}"
         return texts.words(("Log", "bold"), " of ", self._task_id, (run, "dim"))
 

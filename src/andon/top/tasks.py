@@ -1,4 +1,4 @@
-"""Lists of tasks: filters, and what may be done to them."""
+"""Lists of tasks: filters, and acts on the chosen ones."""
 
 import shlex
 from collections.abc import Sequence
@@ -186,7 +186,7 @@ class TasksPage(TaskRows):
 
 
 def filter_in(text: str) -> TaskFilter:
-    """The filter that somebody wrote. Raises `ValueError` saying what is wrong with it."""
+    """The filter from the user's text. Raises `ValueError` saying what is wrong with it."""
     pairs: list[tuple[str, str]] = []
     for part in shlex.split(text):
         name, equals, value = part.partition("=")

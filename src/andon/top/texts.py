@@ -1,8 +1,8 @@
 """Text of tasks as a terminal may show it, and the signs that the board has too.
 
-All that is shown goes through here: whatever somebody wrote has no escape sequence in it, no
-control character and nothing that turns the direction of writing, and is never read as markup,
-since it is a `Text` from then on.
+All text that is shown goes through here: it keeps no escape sequence, no control character and
+nothing that turns the direction of writing, and is never read as markup, since it is a `Text` from
+then on.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Workers: what each runs and can run, and what nobody can."""
+"""Workers: what each runs and can run, and the tasks that none can run."""
 
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
