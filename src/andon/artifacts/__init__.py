@@ -1,4 +1,4 @@
-"""What runs leave behind beside their results: files of any size, and log lines.
+"""Artifacts and logs: files of any size and log lines that runs keep beside their results.
 
 They live in a folder or an object store, apart from the records, under the task's id and the run's
 number. Nothing here is needed to run tasks; a place is opened when something is put into it or

@@ -1,4 +1,4 @@
-"""Artifacts and logs of runs: what they are, and all that can be asked about them."""
+"""Artifacts and logs of runs: their records, and the interface of the places that keep them."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Sequence
 from typing import Literal, Protocol
@@ -90,9 +90,9 @@ class Artifact(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""  #: of an error: why, in a word
     message: str = ""  #: of an error: why, for people
     upload: str = ""
-    """With an id, the file is shown only when whoever registered it has said that it is complete;
-    without one it is shown before its bytes have come."""
-    is_finished: bool = False  #: it was said that it is complete
+    """With an id, the file is shown only when it was finished with that id; without one it is shown
+    before its bytes have come."""
+    is_finished: bool = False  #: it was finished
 
     @property
     def is_present(self) -> bool:
@@ -174,7 +174,7 @@ class Artifacts(Protocol):
 
     async def append_log(self, task: str, run: int, number: int, lines: Sequence[LogLine]) -> None:
         """Add lines to a run's log. Each piece has a number greater than those before it, given by
-        whoever runs it; a repeat of a number replaces that piece."""
+        the worker; a repeat of a number replaces that piece."""
         ...
 
     async def read_log(self, task: str, run: int, cursor: str = "") -> LogPage:
@@ -182,7 +182,7 @@ class Artifacts(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...
 
 
@@ -191,7 +191,7 @@ class ArtifactEntries(Artifacts, Protocol):
 
     async def register(self, entry: Artifact) -> Artifact:
         """Make an entry, without bytes if it is a file; an equal one again is the same, with the
-        later of both expiries (`entries.again`). Raises `InvalidSubmission` for what cannot be,
+        later of both expiries (`entries.again`). Raises `InvalidSubmission` for an invalid entry,
         `ArtifactConflict` for one that differs."""
         ...
 
@@ -209,7 +209,7 @@ class ArtifactEntries(Artifacts, Protocol):
         ...
 
     async def finish(self, task: str, run: int, name: str, upload: str) -> Artifact:
-        """Say that a file that was registered with this upload id is complete. Repeatable. Raises
+        """Mark a file that was registered with this upload id as complete. Repeatable. Raises
         `ArtifactNotFound`, and `InvalidSubmission` for another id or a file without bytes."""
         ...
 

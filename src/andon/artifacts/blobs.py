@@ -1,4 +1,4 @@
-"""What a place for artifacts must do: whole files by path, nothing else."""
+"""The interface of a place for artifacts: whole files by path, nothing else."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from typing import Protocol
@@ -15,8 +15,8 @@ class Blobs(Protocol):
         ...
 
     async def create(self, path: str, content: bytes) -> bool:
-        """Write a small file if there is none of that path; False if there is. Of those that try
-        at once one succeeds."""
+        """Write a small file if there is none of that path; False if there is. Of concurrent
+        writers one succeeds."""
         ...
 
     def read(self, path: str, start: int = 0) -> AsyncIterator[bytes]:
@@ -40,7 +40,7 @@ class Blobs(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         ...
 
 

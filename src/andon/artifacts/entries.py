@@ -1,8 +1,8 @@
-"""What an artifact may be, and what may become of one that is there already. Pure.
+"""Checks artifact entries, and decides what a second registration does. Pure.
 
 An artifact is known by task, run and name. Most are files; others say where something is (a
 reference), stand for another of the same run (a link), or say why there is none (an error). A file
-may be registered before its bytes come. Whoever registers one again, since a reply was lost, gets
+may be registered before its bytes come. Registering one again, because a reply was lost, returns
 the same; a later expiry counts, an earlier one is refused, and so is anything else that differs.
 """
 
@@ -22,7 +22,7 @@ MAX_URL = 8_192
 """Characters in the URL of a reference."""
 
 MAX_MESSAGE = 4_096
-"""Characters in what an error says."""
+"""Characters in the message of an error."""
 
 MAX_LINKS = 64
 """Links that lead to one another before they are given up."""
@@ -77,7 +77,7 @@ def check(entry: Artifact) -> None:
 
 
 def again(before: Artifact, wanted: Artifact) -> Artifact:
-    """What an entry becomes that is registered again. Raises `ArtifactConflict`."""
+    """The entry after it is registered again. Raises `ArtifactConflict`."""
     if _is_later(before.expires_at, wanted.expires_at):
         raise ArtifactConflict(
             before, "expires later; the end of an artifact can be put off and not brought forward"
@@ -98,7 +98,7 @@ def again(before: Artifact, wanted: Artifact) -> Artifact:
 
 
 def passed_by(artifact: Artifact) -> None:
-    """What is done where nobody asks which links are followed."""
+    """The default callback for followed links, which does nothing."""
 
 
 async def followed(
@@ -106,8 +106,8 @@ async def followed(
     found: Callable[[str], Awaitable[Artifact | None]],
     passing: Callable[[Artifact], object] = passed_by,
 ) -> Artifact:
-    """What an artifact stands for in the end, by following links; `found` gives the one of a name
-    in the same run. Raises `ArtifactNotFound` and `ArtifactConflict`."""
+    """The artifact at the end of a chain of links; `found` gives the one of a name in the same run.
+    Raises `ArtifactNotFound` and `ArtifactConflict`."""
     passing(artifact)
     seen = {artifact.name}
     first = artifact

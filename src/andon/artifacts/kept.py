@@ -7,10 +7,10 @@
 
 What is known of a content is written last and names it, so a replaced artifact changes in one step
 and a reader of the old one may finish. A file that is put whole has that in its `meta`. One that is
-registered first has it apart: whoever registers it again, late and without knowing what came since,
-does not write over it. The root is the namespace's own, so that two may share a place and neither
-sweeps away what is the other's. A shard is two hex digits of a hash of the task's id, so that no
-folder grows with the number of tasks.
+registered first has it in a file of its own: a late repeat of the registration does not overwrite
+it. The root is the namespace's own, so that two may share a place and neither deletes the other's
+files. A shard is two hex digits of a hash of the task's id, so that no folder grows with the number
+of tasks.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _LOG_PIECES_READ = 64
 """Pieces of a log in one page."""
 
 _MOST_TRIES = 4
-"""Times that an entry is read which somebody else makes or drops at the same moment."""
+"""How often an entry is read that another client makes or deletes at the same moment."""
 
 _READ_AT_ONCE = 16
 """Descriptions that are read side by side."""
@@ -115,7 +115,7 @@ class KeptArtifacts:
             if before is None:
                 if await self._blobs.create(path, _encoder.encode(entry)):
                     return entry
-                continue  # somebody else was first
+                continue  # another client was first
             if before.is_over(self._now()):
                 await self._drop(before)
                 continue
@@ -123,7 +123,7 @@ class KeptArtifacts:
             if changed != before:
                 await self._blobs.put(path, once(_encoder.encode(changed)))
             return await self._with_content(changed)
-        # What is there cannot be read: it is damaged, and nobody's.
+        # The existing entry cannot be read: it is damaged, and counts as absent.
         await self._blobs.put(path, once(_encoder.encode(entry)))
         return entry
 
@@ -255,9 +255,10 @@ class KeptArtifacts:
         lives: Callable[[Sequence[str]], Awaitable[set[str]]],
         failed: Callable[[str, Exception], None],
     ) -> int:
-        """Delete what has expired in a shard, and all of tasks that are no more (`lives` says which
-        of some ids still are); how many tasks and artifacts went. A task of which something cannot
-        be read or deleted is told to `failed`, and the others are swept."""
+        """Delete what has expired in a shard, and all of tasks that no longer exist (`lives`
+        returns which of some ids do). Returns how many tasks and artifacts were deleted. A task of
+        which something cannot be read or deleted is passed to `failed`, and the others are
+        swept."""
         root = f"{self._root}/{shard}"
         there = [unquote(name) for name in await self._blobs.folders(root)]
         alive = await lives(there) if there else set[str]()
@@ -320,7 +321,7 @@ class KeptArtifacts:
         return sorted(found)
 
     async def _read_shown(self, paths: Sequence[str]) -> list[Artifact]:
-        """What is shown of some artifacts, in their order."""
+        """The descriptions of some artifacts, in their order."""
         now = self._now()
         found: list[Artifact] = []
         for start in range(0, len(paths), _READ_AT_ONCE):

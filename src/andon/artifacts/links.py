@@ -1,4 +1,4 @@
-"""From an artifact to the file that it stands for, wherever artifacts are asked for."""
+"""Follows an artifact to the file that it stands for."""
 
 from andon.artifacts import entries
 from andon.artifacts.base import Artifact, ArtifactNotFound, Artifacts

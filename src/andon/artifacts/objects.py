@@ -1,4 +1,4 @@
-"""Artifacts in an object store: S3 and what speaks its protocol, Google Cloud Storage, Azure."""
+"""Artifacts in an object store: S3 and compatible ones, Google Cloud Storage, Azure."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any

@@ -1,4 +1,4 @@
-"""From a URL to the place where artifacts are kept.
+"""Opens the place for artifacts by its URL.
 
 | URL | place |
 |---|---|
@@ -34,8 +34,8 @@ def named_place() -> str | None:
 
 
 def default_place(store_url: str) -> str | None:
-    """Where artifacts go when nothing is said: beside an embedded store; nowhere for a server's,
-    whose clients may be on many machines."""
+    """The default place: beside an embedded store; none for a store on a server, whose clients may
+    be on many machines."""
     parts = split(store_url)
     if parts.scheme == "sqlite":
         return f"file://{quote(f'{Path(unquote(parts.path)[1:]).absolute()}-artifacts')}"

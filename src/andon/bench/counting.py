@@ -1,4 +1,4 @@
-"""Counting what the store says happened, from its event log and its records."""
+"""Counts submits, completions and ends from the store's event log and records."""
 
 from collections import Counter
 from collections.abc import Collection, Sequence
@@ -13,7 +13,7 @@ _PAGE = 2_000
 
 
 class Tally(msgspec.Struct, frozen=True):
-    """What the log says of some tasks. Times are ms UTC by the store's clock."""
+    """The counts of some tasks, from the log. Times are ms UTC by the store's clock."""
 
     submitted: int  #: tasks with exactly one submit
     completed: int  #: tasks with exactly one completion

@@ -1,4 +1,4 @@
-"""One measurement: what was asked for, how it is set up, and what comes out.
+"""Runs one measurement: its settings, its setup, and its figures.
 
 Everything is counted from the store: a task counts as completed if the event log has exactly one
 completion of it. Times of starts and ends are those of the events, by the store's clock. The
@@ -42,7 +42,7 @@ _LOOK_S = 0.05
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be measured."""
+    """The settings of a measurement."""
 
     kind: Kind
     url: str
@@ -225,7 +225,7 @@ async def _all_done(
         await asyncio.sleep(_LOOK_S)
 
 
-# --- what is told with the figures ---
+# --- the figures' context ---
 
 
 def _rate(n: int, seconds: float) -> dict[str, Any]:
@@ -262,7 +262,7 @@ _DRIVERS = {"redis": "hiredis", "postgres": "asyncpg", "nats": "nats-py"}
 
 
 def _driver(kind: str) -> dict[str, str]:
-    """What speaks to that kind of store, and its version."""
+    """The driver of that kind of store, and its version."""
     if kind == "sqlite":
         return {"sqlite": sqlite3.sqlite_version}
     name = _DRIVERS.get(kind)

@@ -1,4 +1,4 @@
-"""Submitting, in each of the ways that are measured. All of them await what they submit."""
+"""Submits tasks in each of the ways that are measured. All of them await what they submit."""
 
 import asyncio
 import itertools

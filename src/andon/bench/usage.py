@@ -1,4 +1,4 @@
-"""What a process has used."""
+"""The CPU time and memory that a process has used."""
 
 import resource
 from pathlib import Path
@@ -12,7 +12,7 @@ def usage() -> dict[str, float]:
 
 
 def _memory() -> tuple[float, float]:
-    # Not from getrusage: its peak is that of whoever started this process, if that was larger.
+    # Not from getrusage: its peak is that of the parent process, if that was larger.
     try:
         lines = Path("/proc/self/status").read_text(encoding="ascii", errors="replace").splitlines()
     except OSError:  # not on Linux

@@ -1,4 +1,4 @@
-"""Something done at the moment another begins to wait."""
+"""Calls a function at the moment a coroutine first waits."""
 
 import types
 from collections.abc import Callable, Coroutine, Generator

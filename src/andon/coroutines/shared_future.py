@@ -1,4 +1,4 @@
-"""Work of one task that several wait for."""
+"""Shares the outcome of one asyncio task among several waiters."""
 
 import asyncio
 from typing import Any, TypeVar
@@ -7,10 +7,10 @@ T = TypeVar("T")
 
 
 async def shared(work: "asyncio.Future[T]") -> T:
-    """The outcome of the work; who is cancelled leaves it to the others.
+    """The outcome of the work; cancelling one waiter leaves it to the others.
 
-    A failure is raised for everybody who waits. When nobody is left it is dropped, where asyncio
-    would write it to the log as an error that nobody has looked at.
+    A failure is raised in every waiter. If no waiter is left it is dropped, where asyncio would log
+    it as an error that was never retrieved.
     """
     work.add_done_callback(_heard)
     return await asyncio.shield(work)

@@ -1,10 +1,10 @@
-"""The application: four task types, as anybody would write them.
+"""The application: four task types, as a user would write them.
 
     schedule ──► watch, each second          a flow, for all files or those that have changed:
                    └─ something has changed ──► scan ──► analyze, one per file ──► report
 
 Its store is the one that ANDON_URL names, so `andon worker andon.demo.app:app --url …` in another
-terminal lends a hand.
+terminal helps with the work.
 """
 
 import asyncio
@@ -120,10 +120,10 @@ def scan(ctx: Context, names: Names, number: int) -> list[str]:
 def analyze(ctx: Context, source: Source) -> Facts:
     """Count what is in one file.
 
-    A try has a budget: the first reads up to 64 KiB, each later one four times as much. So a
-    large file gives way at once to the many small ones, and comes back a moment later with more:
-    the retries are real, and the same files need them in every flow. A file that does not parse
-    never will, so it is not retried and becomes a dead letter.
+    A try has a budget: the first reads up to 64 KiB, each later one four times as much. So a large
+    file is put off at once for the many small ones, and is tried again a moment later with a larger
+    budget: the retries are real, and the same files need them in every flow. A file that does not
+    parse never will, so it is not retried and becomes a dead letter.
     """
     path, file = source.path, Path(source.root, source.path)
     budget = FIRST_BUDGET * BUDGET_GROWTH ** (ctx.attempt - 1)

@@ -1,8 +1,8 @@
-"""What the demo itself does while its tasks run: it makes the schedule, kills workers, changes its
-own file once the first report is there, and ends the schedule when that change was found.
+"""The steps of the demo itself while its tasks run: it makes the schedule, kills workers, changes
+its own file once the first report is there, and ends the schedule when that change was found.
 
-Each step is taken when what is stored says that its time has come, so a demo that was killed takes
-up where the last one was.
+The stored state decides when each step is taken, so a demo that was killed goes on where the last
+one was.
 """
 
 import asyncio
@@ -58,10 +58,10 @@ class Conductor:
         self._names = names
         self._crew = crew
         self._kills = kills
-        self._told = 0  # runs that were lost, of those that were spoken of
+        self._told = 0  # lost runs that were already reported
 
     async def step(self, view: View) -> str:
-        """Take the next step if its time has come; what to say of it, or nothing."""
+        """Take the next step if its time has come. Returns a line about it, or nothing."""
         names = self._names
         schedule = await self._app.schedules.get(names.schedule)
         if schedule is None or schedule.state is not State.RECURRING:
@@ -96,7 +96,7 @@ class Conductor:
         return f"kill -9 {pid}, a worker at work: another takes its place." if pid else ""
 
     def _recovered(self, view: View) -> str:
-        """Say of the runs that were lost with their workers when all their tasks have ended."""
+        """Report the runs that were lost with their workers once all their tasks have ended."""
         lost = view.tally.lost
         tasks = len(set(lost))
         if len(lost) == self._told or view.tally.recovered < tasks:
@@ -107,7 +107,7 @@ class Conductor:
 
     def _change(self) -> str:
         home = Path(self._names.home)
-        with contextlib.suppress(FileNotFoundError):  # somebody has removed it: that is a change
+        with contextlib.suppress(FileNotFoundError):  # it was removed: that is a change
             if scratch.has_changed(home):
                 return ""
         scratch.change(home)

@@ -49,7 +49,7 @@ class Crew:
         self._tending = [asyncio.create_task(self._tend(slot)) for slot in range(self._size)]
 
     async def stop(self) -> None:
-        """Tell them to stop, and see to it that they do."""
+        """Ask them to stop, and kill those that do not."""
         self._stopping = True
         alive = [p for p in self._processes.values() if p.returncode is None]
         for process in alive:

@@ -1,4 +1,4 @@
-"""What the demo says at its end: the ledger, where the report is, and what to try next."""
+"""The text at the end of the demo: the ledger, where the report is, and what to try next."""
 
 import shlex
 import shutil

@@ -1,5 +1,5 @@
-"""What is known of all files after a flow: what that one found, and of the files that had not
-changed what the flow before did."""
+"""The outcomes of all files after a flow: its own, and those of the flow before for files that had
+not changed."""
 
 from collections.abc import Container, Sequence
 

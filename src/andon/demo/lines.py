@@ -29,7 +29,7 @@ class Lines:
         self._out.flush()
 
     def show(self, view: View, *, last: bool = False) -> None:
-        """Say what is new, if it is time."""
+        """Print what is new, if it is time."""
         now = time.monotonic()
         if now - self._said < _EVERY_S and not last:
             return
@@ -41,7 +41,7 @@ class Lines:
             print(f"{now - view.started:6.1f} s  {line}", file=self._out, flush=True)
 
     def say(self, text: str) -> None:
-        """Say something between the lines."""
+        """Print a line in between."""
         print(text, file=self._out, flush=True)
 
     def _failures(self, view: View) -> None:

@@ -1,7 +1,7 @@
 """What belongs to one round of the demo, by name: its tasks, its queue, its files.
 
 All of it follows from three words, so the demo, its tasks and its ledger find the same things
-without telling one another, also after a crash.
+without exchanging them, also after a crash.
 """
 
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""Where one demo keeps what it knows: its folder, its store, and which round it is in.
+"""The state of one demo: its folder, its store, and the number of its round.
 
 A round is all that the demo does with a folder. Its ids and its queue carry the round, so that
-`--fresh` begins another beside it and nothing is taken from under a worker that still lives. All of
-it is decided here, from the folder alone: the same command again finds the same tasks.
+`--fresh` begins another beside it and nothing is removed that a live worker still uses. All of it
+is decided here, from the folder alone: the same command again finds the same tasks.
 """
 
 import contextlib

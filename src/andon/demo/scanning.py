@@ -1,7 +1,8 @@
 """Which files there are, which of them have changed, and the list that a flow works through.
 
-A list is taken once and kept in a file beside the store. Whoever begins a flow, first or after a
-crash, reads it, so that the same tasks are submitted whatever happened to the folder since.
+A list is taken once and kept in a file beside the store. The occurrence that begins a flow, first
+or after a crash, reads it, so that the same tasks are submitted whatever happened to the folder
+since.
 """
 
 import os
@@ -16,7 +17,7 @@ from andon.demo.names import Names
 from andon.lifecycle.flows import MOST_MEMBERS
 
 SKIPPED = frozenset({"__pycache__", "site-packages", "dist-packages", "node_modules"})
-"""Folders that hold somebody else's code; hidden ones are skipped too."""
+"""Folders with third-party code; hidden ones are skipped too."""
 
 MOST_FILES = MOST_MEMBERS - 3
 """Files of one flow: beside them it has a scan and a report, and the demo has a file of its

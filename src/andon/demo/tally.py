@@ -1,4 +1,4 @@
-"""What the board shows, gathered from the event log alone: every move, added up as it happens.
+"""Adds up the figures of the board from the event log alone, move by move.
 
 No query to the store is needed for a frame, and a demo that goes on after a crash replays the
 log of its round and has the whole picture again.
@@ -25,7 +25,7 @@ class Failure(msgspec.Struct, frozen=True):
     message: str
 
     def shown(self, paths: Mapping[str, str]) -> tuple[str, str]:
-        """What the task is called, and the message without that name."""
+        """The name of the task, and the message without it."""
         name = named(self.task, paths)
         return name, self.message.removeprefix(f"{name}: ")
 

@@ -1,4 +1,4 @@
-"""What there is to see at one moment, put together for whoever draws it."""
+"""The state of the demo at one moment, for the board and the plain lines."""
 
 from collections import Counter
 
@@ -21,7 +21,7 @@ class View(msgspec.Struct, kw_only=True):
     workers: tuple[WorkerInfo, ...] = ()
     pids: tuple[int, ...] = ()  #: of the demo's own worker processes
     replaced: int = 0  #: workers that died and were replaced
-    doing: str = ""  #: what a scan or a report says of itself
+    doing: str = ""  #: the progress message of a scan or a report
     resumed: int = 0  #: tasks that had ended before this command
     now: int = 0  #: the store's clock, ms
 

@@ -27,14 +27,14 @@ _PAGE = 500
 
 
 class Screen(Protocol):
-    """Where the board is shown: drawn on a terminal, or said in lines."""
+    """Shows the board: drawn on a terminal, or printed in lines."""
 
     def show(self, view: View, *, last: bool = False) -> None:
         """Show a moment; the `last` one stays."""
         ...
 
     def say(self, text: str) -> None:
-        """Say something beside the board."""
+        """Print a line beside the board."""
         ...
 
 
@@ -145,7 +145,7 @@ class Watch:
             self._spawn(self._tell(task))
 
     async def _tell(self, task_id: str) -> None:
-        """What a long task says of its progress."""
+        """The progress message of a long task."""
         name = self.view.paths[task_id]
         with contextlib.suppress(TaskNotFound):
             async for task in self._engine.watch(task_id):

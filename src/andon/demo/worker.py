@@ -12,7 +12,7 @@ import threading
 from andon.demo.app import LEASE_S, app
 
 _LAST_S = 10.0
-"""Seconds after which a worker that was left alone goes, whatever it has in hand."""
+"""Seconds after which a worker without its demo exits, whatever it has in hand."""
 
 
 async def _work(queue: str, concurrency: int) -> None:

@@ -1,4 +1,4 @@
-"""Signed tasks: who submits signs what it asks for, and workers run nothing else.
+"""Signed tasks: a submitter signs its tasks, and workers run no others.
 
     app = Andon(signing_key="shop.pem")                    # signs whatever it submits
     await app.run_worker(trusted_keys=["shop.pem.pub"])    # refuses what is unsigned or altered

@@ -1,4 +1,4 @@
-"""Whether a task was signed, as it stands, with a key that is trusted."""
+"""Checks that a task, as it is stored, was signed with a trusted key."""
 
 from base64 import urlsafe_b64decode
 from collections.abc import Iterable

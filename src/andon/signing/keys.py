@@ -2,7 +2,7 @@
 
 A private key file is PKCS#8, a public one SubjectPublicKeyInfo, as `openssl pkey` and every other
 tool writes them; neither is encrypted. A key's id is the beginning of the SHA-256 of its 32 public
-bytes: nobody has to give it a name.
+bytes: it needs no other name.
 """
 
 import hashlib
@@ -40,9 +40,8 @@ class SigningKey:
     """A private key, and how long its signatures hold.
 
     With `valid_for` (seconds) no run of a task may begin later than so long after its submit; then
-    the same signature is worth nothing to who has copied it. Without, it holds as long as workers
-    trust the key, and reruns stay possible. Raises `ConfigurationError` for a `valid_for` that is
-    not more than 0.
+    a copied signature is worth nothing. Without, it holds as long as workers trust the key, and
+    reruns stay possible. Raises `ConfigurationError` for a `valid_for` that is not more than 0.
 
     Example:
         from pathlib import Path
@@ -168,11 +167,11 @@ def _key_of(block: bytes, kind: bytes, path: PathLike) -> FoundKey:
 
 
 def warn_if_shared(path: PathLike) -> None:
-    """Say in the log that others than its owner may read or write a private key's file."""
+    """Log that others than its owner may read or write a private key's file."""
     try:
         mode = Path(path).stat().st_mode
     except OSError:
-        return  # told by who reads it
+        return  # reading it raises the error
     if os.name == "posix" and mode & _FOR_OTHERS:
         logger.warning(
             "Others than its owner may use the private key in %s. Close it: chmod 600 %s.",

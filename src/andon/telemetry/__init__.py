@@ -1,4 +1,4 @@
-"""What an application tells of itself beyond its tasks: traces, metrics. Extra `andon[otel]`."""
+"""Telemetry of an application: traces and metrics. Extra `andon[otel]`."""
 
 from andon.telemetry.metrics import Metrics
 from andon.telemetry.tracing import Tracing

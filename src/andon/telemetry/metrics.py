@@ -1,4 +1,4 @@
-"""OpenTelemetry metrics of whatever an application does.
+"""OpenTelemetry metrics of an application.
 
     from andon.telemetry import Metrics
     app = Andon(middleware=[Metrics()])
@@ -58,12 +58,12 @@ class Metrics:
 
     @cached_property
     def instruments(self) -> "Instruments":
-        """What the application counts with (`andon.contract.instruments.Instruments`)."""
+        """The application's instruments (`andon.contract.instruments.Instruments`)."""
         return Instruments(self._meter)
 
 
 class Instruments:
-    """OpenTelemetry's instruments, as what is measured knows them."""
+    """OpenTelemetry's instruments behind the interface for stores and engines."""
 
     def __init__(self, meter: "metrics.Meter") -> None:
         def times(name: str, unit: str, told: str, bounds: Sequence[float]) -> metrics.Histogram:

@@ -1,4 +1,4 @@
-"""Virtual time, an application in memory, and what tests ask of it."""
+"""Tools for tests: virtual time, and an application in memory."""
 
 from andon.testing.app import StillRunning, TestApp, running
 from andon.testing.clock import NothingLeft, VirtualLoop, run_virtual, virtual_time

@@ -1,5 +1,5 @@
-"""What the tasks of a simulated fleet bear: follow-ups, tasks that runs fan out, and occurrences of
-schedules; and what must hold of them whatever goes wrong."""
+"""Follow-ups, fan-outs and schedules of a simulated fleet, and the checks of what must hold for
+them after any fault."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -32,12 +32,12 @@ _TRIES = 1_000
 
 @dataclass
 class Borne:
-    """What was asked for."""
+    """The births that were requested."""
 
     follow_ups: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
     """By id, the task and the run whose handler asked for it."""
     fanned_out: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
-    """By id, the task and the run that submitted it, some perhaps in vain."""
+    """By id, the task and the run that submitted it; some submits may have failed."""
     occurrences: int = 0  #: of schedules, once all was checked
 
 

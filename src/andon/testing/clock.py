@@ -4,8 +4,8 @@
 real time: while one that the loop started is at work, virtual time stands still. While such a
 thread waits for the loop itself (the sync face), time goes on.
 
-Real sockets and child processes are seen when they are ready, but nobody waits for them: put a
-test that needs them inside `loop.outside()`.
+Real sockets and child processes are noticed when they are ready, but virtual time does not wait for
+them: put a test that needs them inside `loop.outside()`.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ _NOISE_MS = 1e-6
 
 
 class NothingLeft(RuntimeError):
-    """Everything waits, for ever: no timer, no thread and no callback is left to wake anybody.
+    """Everything waits for ever: no timer, thread or callback is left to wake a coroutine.
 
     Example:
         import asyncio
@@ -102,7 +102,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         return _START_MS + math.ceil(self._virtual * 1000 - _NOISE_MS)
 
     async def quiet(self) -> None:
-        """Wait until everybody waits for time to pass, and no thread works. Passes no time."""
+        """Wait until every coroutine waits for time to pass, and no thread works. Passes no
+        time."""
         future = self.create_future()
         self._quiet.append(future)
         await future

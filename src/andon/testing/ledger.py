@@ -1,4 +1,4 @@
-"""The ledger: what the event log must say, whatever happened to those who wrote it.
+"""The ledger: checks the event log of a simulated fleet against the rules of the lifecycle.
 
 Fed with every event in the order of the log, it holds each task to the table of moves, to one
 chain of revisions and to one resolution per run, and gives the account at the end: what was

@@ -1,9 +1,9 @@
 """A fleet in virtual time, with everything that can go wrong drawn from one seed.
 
 The real engine, timekeeper and worker run on several machines over one store in memory. Between
-each machine and the store calls are slow, fail before they are made, or are made and their reply
-is lost; machines are cut off for a while, or for so long that nobody counts on them any more, and
-come back as zombies. At the end the ledger must balance. The same seed takes the same course.
+each machine and the store calls are slow, fail before they are made, or are made and their reply is
+lost; machines are cut off for a while, or for so long that their leases are lost, and come back as
+zombies. At the end the ledger must balance. The same seed takes the same course.
 """
 
 import asyncio
@@ -173,7 +173,7 @@ class Simulation:
         self._submitted: set[str] = set()
 
     async def run(self) -> Course:
-        """Let it happen; raises `Unbalanced` if the books do not close."""
+        """Run it. Raises `Unbalanced` if the ledger does not balance."""
         await self._store.open()
         for _ in range(self.trouble.machines):
             await self._add_machine()
@@ -287,7 +287,7 @@ class Simulation:
                 continue  # refused, or not known whether it was done: either is fair
 
     async def _cut(self) -> None:
-        """Cut machines off; whoever is cut for good is replaced, and returns as a zombie."""
+        """Cut machines off; one that is cut off for good is replaced, and returns as a zombie."""
         rng = self._chance()
         for _ in range(self.trouble.cuts):
             await asyncio.sleep(rng.random() * STORM_S / self.trouble.cuts)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 POLL_S = 3600.0
-"""Virtual seconds after which those who sleep on hints look all the same. No hint is lost within
+"""Virtual seconds after which loops that wait for hints look without one. No hint is lost within
 one process, and each look takes real time: as often as on a real store, an idle day of virtual time
 took seconds."""
 
