@@ -8,7 +8,8 @@ if TYPE_CHECKING:
     from andon.model.task import Task
 
 MOST_NAMES = 500
-"""Names told apart: they come from outside, and a metric per name must not grow for ever."""
+"""How many names get labels of their own: they come from outside, and a metric per name must not
+grow for ever."""
 
 FAST = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 SLOW = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0)

@@ -49,7 +49,7 @@ class Joined(Protocol):
         ...
 
     def states(self, connection: Any, ids: Sequence[str]) -> list[State | None]:
-        """What `Store.states` says, as that transaction sees it."""
+        """The answer of `Store.states`, as that transaction sees it."""
         ...
 
     async def states_async(self, connection: Any, ids: Sequence[str]) -> list[State | None]:

@@ -1,9 +1,9 @@
 """Where the artifacts of a namespace are, and the loop that deletes those of deleted tasks.
 
-The place is, in this order: what the application or ANDON_ARTIFACTS says, what
-`andon storage configure --artifacts` wrote into the store for everybody, the folder beside an
-embedded store, the store itself where it keeps files (PostgreSQL). Redis and NATS have no place of
-their own: memory is no place for files, and their clients may be on many machines.
+The place is, in this order: what the application or ANDON_ARTIFACTS says, what `andon storage
+configure --artifacts` wrote into the store for all clients, the folder beside an embedded store,
+the store itself where it keeps files (PostgreSQL). Redis and NATS have no place of their own:
+memory is no place for files, and their clients may be on many machines.
 """
 
 import asyncio

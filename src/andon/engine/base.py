@@ -365,7 +365,7 @@ class Engine(Protocol):
         self, queue: str, cursor: str = "", limit: int = 100, *, in_quarantine: bool | None = None
     ) -> tuple[list[ClaimingWorker], str]:
         """A page of the workers that claim from a queue, by id, and the cursor of the next page,
-        empty if there is none. Only those in quarantine, or only the others, if that is said."""
+        empty if there is none. Optionally only those in quarantine, or only the others."""
         ...
 
     async def claiming_worker(self, queue: str, worker: str) -> ClaimingWorker:

@@ -39,7 +39,7 @@ Create = Callable[[Sequence[Task]], Awaitable[Sequence[Submitted]]]
 
 
 class _Debt:
-    """What one task owes, while it is being paid."""
+    """The debt of one task while it is being paid."""
 
     def __init__(self, task: Task, births: Sequence[Task]) -> None:
         self.task = task
@@ -73,7 +73,7 @@ class _Debt:
 
 
 class Debts:
-    """Pays what tasks of one store owe."""
+    """Pays the debts of tasks of one store."""
 
     def __init__(
         self, store: Store, create: Create, control: Control, dependencies: Dependencies

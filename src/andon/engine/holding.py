@@ -37,8 +37,8 @@ Pay = Callable[[Sequence[Task]], Awaitable[set[str]]]
 
 
 class Holding:
-    """Settles what becomes of submits whose key is held. `create` stores one record, `commit`
-    writes one change, `pay` stores what tasks owe."""
+    """Settles submits whose key is held. `create` stores one record, `commit` writes one change,
+    `pay` stores what tasks owe."""
 
     def __init__(
         self,

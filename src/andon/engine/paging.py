@@ -37,8 +37,8 @@ async def full_page(
     """A page of `query.limit` tasks; a shorter one is the last and has no cursor.
 
     `keep` narrows what the query finds; `keeps_most` if not by much, so that a call need not look
-    for more than are wanted. `goes_on` is told the number found so far each time that
-    the store has to be asked again; False ends the page there, short and with a cursor.
+    for more than are wanted. `goes_on` is called with the number found so far each time that the
+    store has to be asked again; False ends the page there, short and with a cursor.
     """
     found: list[Task] = []
     while True:

@@ -209,8 +209,8 @@ class Registry:
         *,
         in_quarantine: bool | None = None,
     ) -> tuple[list[ClaimingWorker], str]:
-        """Workers of a queue by their ids, and a cursor if there are more. Only those in
-        quarantine, or only the others, if that is said. Raises `InvalidSubmission`."""
+        """Workers of a queue by their ids, and a cursor if there are more. Optionally only those in
+        quarantine, or only the others. Raises `InvalidSubmission`."""
         check_page(limit)
         check_key(queue, field="queue")
         await self.flush()

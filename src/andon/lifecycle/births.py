@@ -123,7 +123,7 @@ def _too_large(size: int) -> InvalidSubmission:
 
 
 def refusal(refused: Sequence[tuple[str, Exception]]) -> TaskError | None:
-    """What the event `deliver` says of births that were refused: each by its id, and why."""
+    """The error in the event `deliver` about refused births: each by its id, and why."""
     if not refused:
         return None
     said = " ".join(f"{task_id} was not stored: {error}" for task_id, error in refused[:_SHOWN])

@@ -1,10 +1,10 @@
 """What a write does to everything that is derived from the record: effects as data. Pure.
 
 A record is written by a submit, a move, a claim or a deletion. What follows for the indexes, the
-counters, the keys, the edges and those who are to be notified is the same in every store, so it is
-decided here, once, and a store executes it (docs/decisions/effects-as-data.md). What only the store
-can know stays with it: whether a guard holds, who has reserved a key, whether the limit of a
-queue or a key has room, whether there are edges.
+counters, the keys, the edges and the notifications is the same in every store, so it is decided
+here, once, and a store executes it (docs/decisions/effects-as-data.md). What only the store can
+know stays with it: whether a guard holds, who has reserved a key, whether the limit of a queue or a
+key has room, whether there are edges.
 """
 
 from typing import TYPE_CHECKING, Protocol

@@ -50,8 +50,8 @@ _SPACE = re.compile(r"\s+")
 
 
 def error_pattern(error: TaskError) -> str:
-    """What errors of this kind say, in one line, without what differs between them; it begins with
-    the error's type, or its code where it has none.
+    """The common text of errors of this kind, in one line, without what differs between them; it
+    begins with the error's type, or its code where it has none.
 
     Example:
         from andon.lifecycle.error_fingerprint import error_pattern

@@ -167,7 +167,7 @@ class FlowFailure(msgspec.Struct, frozen=True, kw_only=True):
     id: str  #: of the task
     state: str  #: in which it ended
     reason: str  #: why; empty if that is not known
-    message: str  #: what its newest run that failed said; empty if none did
+    message: str  #: the error of its newest failed run; empty if none failed
 
 
 class FlowNode(msgspec.Struct, frozen=True, kw_only=True):
@@ -193,7 +193,7 @@ class FlowNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Growing:
-    """A node while its members are told off."""
+    """A node while its members are being counted."""
 
     def __init__(self, name: str, after: tuple[int, ...]) -> None:
         self.name, self.after = name, after

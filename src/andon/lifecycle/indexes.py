@@ -30,7 +30,7 @@ class ReadyEntry(msgspec.Struct, frozen=True, gc=False):
     order: int
     dead_at: int | None  #: not to be handed out at or after this time
     first_limit: int | None  #: ms after the claim at which the run's first timer may fire
-    kind: str = ""  #: what decides who may claim it (`lifecycle.routing`)
+    kind: str = ""  #: decides which workers may claim it (`lifecycle.routing`)
 
 
 class IndexEntry(msgspec.Struct, frozen=True, gc=False):

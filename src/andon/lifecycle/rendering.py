@@ -1,4 +1,4 @@
-"""How a profile shows states, moves, records and histories to the outside. Pure.
+"""Shows states, moves, records and histories under the names of a profile. Pure.
 
 The task and its events stay native; only names and shapes change. Where a system draws an arrow
 that Andon makes in one move, or makes in two what it draws as one, a move is shown as a sequence

@@ -343,8 +343,8 @@ class PayloadTooLarge(InvalidSubmission):
 
 
 class NotWritable(AndonError):
-    """What was asked of one task cannot be decided or written, now or later (HTTP 422); it alone
-    was left out, and nothing of it was changed. `why` says what is wrong."""
+    """The act on one task cannot be decided or written, now or later (HTTP 422); it alone was left
+    out, and the task is unchanged. `why` says what is wrong."""
 
     def __init__(self, task_id: str, what: str, why: str) -> None:
         super().__init__(
@@ -378,7 +378,7 @@ class TaskFailed(AndonError):
         self.task_id = task_id  #: id of the task
         self.state = state  #: how it ended
         self.reason = reason  #: why
-        self.error = error  #: what its newest failed run said; empty if none did
+        self.error = error  #: the error of its newest failed run; empty if none failed
 
 
 class TaskCancelled(TaskFailed):

@@ -1,9 +1,8 @@
 """How a task is retried, timed, kept and given up: the rules a task carries with it. Pure data.
 
 A `Policy` is resolved once, at submit, from four layers (submission over task type over queue over
-profile, docs/rulings.md, R5) and stored with the task, so that what was promised at submit holds
-even after a deploy changes the defaults. `PolicyOptions` is one such layer: only the options that
-were set.
+profile, docs/rulings.md, R5) and stored with the task, so that it stays the same even after a
+deploy changes the defaults. `PolicyOptions` is one such layer: only the options that were set.
 
 All durations are seconds; `None` means "no limit" unless a field says otherwise.
 """

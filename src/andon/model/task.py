@@ -42,7 +42,7 @@ class TaskError(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
             print(error.code, error.message, error.traceback)
     """
 
-    message: str  #: what the exception said
+    message: str  #: the exception's message
     code: str = "ERROR"
     """The exception's `code`, TIMEOUT, NETWORK_ERROR, … or its class (docs/rulings.md, R23)."""
     type: str = ""  #: qualified exception type, where there was one
@@ -143,7 +143,8 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc
 
     recurrence: Recurrence  #: when it fires
     template: Definition
-    """What each occurrence is, but for id, deadline and what the overlap rule says."""
+    """The definition of each occurrence, without id, deadline and the effects of the overlap
+    rule."""
     deadline_in: float | None = None  #: seconds that an occurrence has from its submit to its end
     overlap: Literal["allow", "skip", "queue", "replace"] = "allow"
     """What becomes of an occurrence while the one before it has not ended."""

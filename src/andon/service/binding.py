@@ -134,7 +134,7 @@ _plan_of = cache(_Plan)
 
 
 def _parted(hint: Any) -> tuple[Any, Any]:
-    """The type, and what the framework was told about the parameter."""
+    """The type, and the framework's settings for the parameter."""
     for told in getattr(hint, "__metadata__", ()):
         if isinstance(told, KwargDefinition):
             return hint.__origin__, told

@@ -173,8 +173,8 @@ class Transport:
 
 
 def _who_acts(headers: dict[str, str] | None) -> dict[str, str] | None:
-    """The headers, with the name of who acts by hand in this context. A service that asks for
-    tokens names the caller by the token instead."""
+    """The headers, with the name of the actor in this context. A service that asks for tokens names
+    the caller by the token instead."""
     actor = ACTOR.get()
     return {**(headers or {}), ACTOR_HEADER: quote(actor)} if actor else headers
 

@@ -61,7 +61,7 @@ def is_sealed(key: str, notice: Notice, target: str, seal: str) -> bool:
     return bool(key) and hmac.compare_digest(seal_of(key, notice, target), seal)
 
 
-# --- rules and targets, for who looks at them ---
+# --- rules and targets as they are shown ---
 
 
 def condition_of(rule: Rule) -> str:

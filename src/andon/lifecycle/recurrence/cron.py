@@ -1,4 +1,4 @@
-"""Cron expressions: what they match, and where a malformed one is wrong. Pure.
+"""Cron expressions: the times they match, and the error in a malformed one. Pure.
 
 `cronsim` parses them and knows which days they match (a restricted day of the month and a
 restricted day of the week are an "or", as in Debian's cron; `L`, `LW`, `5L`, `5#2`). How its

@@ -36,16 +36,16 @@ class Applied(msgspec.Struct):
 
 @get("/", summary="List alert rules and targets")
 async def list_alerts(request: Call) -> dict[str, Any]:
-    """All rules, how they stand by the look of the last minute, and all targets, without what is
-    secret of them. Durations are seconds."""
+    """All rules, their state by the look of the last minute, and all targets, without their
+    secrets. Durations are seconds."""
     request.need(SCOPE)
     return alerts_document(await request.service.engine.alerts.shown())
 
 
 @get("/preview", summary="Look at the alert rules now")
 async def preview(request: Call) -> dict[str, Any]:
-    """The same as a look would find it now, and in `told` what would be told. Nothing is told, and
-    nothing is written."""
+    """The same as a look would find it now, and in `told` the notices that would be sent. Nothing
+    is sent, and nothing is written."""
     request.need(SCOPE)
     found = await request.service.engine.alerts.preview()
     told = [{**document_of(one, ""), "targets": list(one.targets)} for one in found.notices]
@@ -61,8 +61,8 @@ async def apply_alerts(
     *,
     dry_run: Annotated[bool, QueryParameter(description="Only say what would change.")] = False,
 ) -> Applied:
-    """Have `rules` and `targets`, by name, be what the body says, and forget all others. A secret
-    that it leaves out of a target stays."""
+    """Make `rules` and `targets`, by name, equal to the body, and delete all others. A secret that
+    it leaves out of a target stays."""
     request.need(SCOPE)
     alerts = request.service.engine.alerts
     changes = await alerts.apply(data, dry_run=dry_run, from_afar=True)
@@ -73,9 +73,9 @@ async def apply_alerts(
 async def put_rule(
     request: Call, name: FromPath[str], data: JSONBody[dict[str, Any]]
 ) -> dict[str, Any]:
-    """Have a rule be what the body says: `when`, and what that takes of `queue`, `schedule`,
-    `worker`, `above`, `growth`, `within`, `min_runs`, `late`, `for`; `repeat_every`, `targets`.
-    Durations are seconds, or text such as `10m`."""
+    """Make a rule equal to the body: `when`, and what that takes of `queue`, `schedule`, `worker`,
+    `above`, `growth`, `within`, `min_runs`, `late`, `for`; `repeat_every`, `targets`. Durations are
+    seconds, or text such as `10m`."""
     request.need(SCOPE)
     return rule_document(await request.service.engine.alerts.put_rule(name, data))
 
@@ -94,7 +94,7 @@ async def edit_rule(
 
 @delete("/rules/{name:str}", status_code=200, summary="Remove an alert rule")
 async def remove_rule(request: Call, name: FromPath[str]) -> dict[str, str]:
-    """Forget a rule. What fires of it is not told to be over."""
+    """Delete a rule. If it was firing, no notice says that it has cleared."""
     request.need(SCOPE)
     if not await request.service.engine.alerts.remove_rule(name):
         raise _no_rule(name)
@@ -114,7 +114,7 @@ async def put_target(
 
 @delete("/targets/{name:str}", status_code=200, summary="Remove an alert target")
 async def remove_target(request: Call, name: FromPath[str]) -> dict[str, str]:
-    """Forget a target. Refused while a rule tells it."""
+    """Delete a target. Refused while a rule names it."""
     request.need(SCOPE)
     if not await request.service.engine.alerts.remove_target(name):
         raise _no_target(name)
@@ -123,7 +123,7 @@ async def remove_target(request: Call, name: FromPath[str]) -> dict[str, str]:
 
 @post("/targets/{name:str}/test", status_code=202, summary="Test an alert target")
 async def test_target(request: Call, name: FromPath[str]) -> TestBegun:
-    """Tell a target that this is a test. The task that does says how it went."""
+    """Send a test notice to a target. The task that sends it shows how it went."""
     request.need(SCOPE)
     alerts = request.service.engine.alerts
     if name not in (await alerts.book()).targets:

@@ -128,8 +128,8 @@ async def download(
 async def signed_url(
     request: Call, task_id: FromPath[str], name: FromPath[str], *, run: OfRun = None
 ) -> SignedUrl:
-    """A URL under which anybody can fetch it for half an hour, without a token. That of a
-    reference is its own."""
+    """A URL under which it can be fetched for half an hour, without a token. That of a reference is
+    its own."""
     await readable(request, task_id)
     kept = await request.artifacts()
     artifact = await kept.follow(await _find(request.service.engine, kept, task_id, name, run))

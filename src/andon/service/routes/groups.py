@@ -15,8 +15,8 @@ READ, CHANGE = "tasks:read:*", "tasks:change:*"
 
 @get("/{group:str}", summary="Get a group")
 async def get_group(request: Call, group: FromPath[str]) -> KeptGroup:
-    """What is kept of a group whose tasks were submitted with `group_owner`. How far its tasks are
-    is told by `GET /api/v1/flows/{flow_id}`."""
+    """The record of a group whose tasks were submitted with `group_owner`. `GET
+    /api/v1/flows/{flow_id}` shows the progress of its tasks."""
     request.need(READ)
     return _shown(group, await request.service.engine.group(group))
 

@@ -50,7 +50,7 @@ async def get_minutes(
 
     Of a queue, counts are exact and bands are of a bounded sample; by type, all is of the sample.
     `whole` says that no sample was cut short. Minutes that no timekeeper rolled up are in
-    `missing`; of those that are in neither list nothing is to be told."""
+    `missing`; in minutes that are in neither list nothing happened."""
     engine = request.service.engine
     if by == "type":
         request.need("queues:read:*")

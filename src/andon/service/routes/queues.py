@@ -54,7 +54,7 @@ async def get_queue(request: Call, name: FromPath[str]) -> dict[str, Any]:
 
 @get("/{name:str}/pending", summary="Count what is pending")
 async def pending(request: Call, name: FromPath[str]) -> Pending:
-    """What an autoscaler wants to know. A queue that nobody has used has nothing pending."""
+    """The figures for an autoscaler. A queue that was never used has nothing pending."""
     request.need(f"queues:read:{name}")
     engine = request.service.engine
     rows = {config.name: (config, stats) for config, stats in await known_queues(engine)}

@@ -163,7 +163,7 @@ async def _gone(request: Call) -> None:
 
 @post("/renew", status_code=200, summary="Renew many runs")
 async def renew(request: Call, data: Items[Renewals]) -> Verdicts:
-    """Say that runs live. Each is spoken for by its own run token."""
+    """Renew runs. Each needs its own run token."""
     runs = request.service.runs
     claims = await runs.claims_of([one.token for one in data.runs])
     signed = [_signed(one, who) for one, who in zip(data.runs, claims, strict=True)]
@@ -173,8 +173,8 @@ async def renew(request: Call, data: Items[Renewals]) -> Verdicts:
 
 @post("/report", status_code=200, summary="Report many runs")
 async def report(request: Call, data: Items[Reports]) -> Outcomes:
-    """Say how runs ended. Each is spoken for by its own run token, and stands or falls alone. A
-    report that is sent again is answered like the first."""
+    """Report how runs ended. Each needs its own run token, and succeeds or fails alone. A report
+    that is sent again is answered like the first."""
     runs = request.service.runs
     claims = await runs.claims_of([one.token for one in data.reports])
     outcomes: dict[int, Reported] = {}
@@ -224,7 +224,7 @@ def _told(request: Call, one: Report, who: Claims) -> Told:
 
 
 def of_path(request: Call, task_id: str, number: str) -> Claims:
-    """What the caller's run token says, if it is that of the run in the path."""
+    """The claims of the caller's run token, if it is that of the run in the path."""
     who = cast("Caller", request.caller).run
     if who is None:
         raise AuthenticationFailed(
@@ -241,7 +241,7 @@ def of_path(request: Call, task_id: str, number: str) -> Claims:
 async def renew_one(
     request: Call, task_id: FromPath[str], number: FromPath[str], data: JSONBody[Renew]
 ) -> Renewed:
-    """Say that the run lives, with its progress. 409 when it no longer holds the task."""
+    """Renew the run, with its progress. 409 when it no longer holds the task."""
     who = of_path(request, task_id, number)
     [verdict] = await request.service.runs.renew([_signed(data, who)])
     if verdict is Verdict.LOST:
@@ -255,7 +255,7 @@ async def renew_one(
 async def report_one(
     request: Call, task_id: FromPath[str], number: FromPath[str], data: JSONBody[Report]
 ) -> Reported:
-    """Say how the run ended. 409 when it no longer holds the task; nothing was changed then."""
+    """Report how the run ended. 409 when it no longer holds the task; nothing was changed then."""
     who = of_path(request, task_id, number)
     [state] = await request.service.runs.report([_told(request, data, who)])
     if isinstance(state, AndonError):

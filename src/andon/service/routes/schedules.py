@@ -168,8 +168,8 @@ async def edit_schedule(
     request: Call, schedule: FromPath[str], data: JSONBody[ScheduleChanges]
 ) -> dict[str, Any]:
     """Change what is given; all else stays as it is. What code declares holds again as soon as the
-    code says something new. 409 if somebody else changes the same part of it at this moment: its
-    times, its task, `overlap` or `pause_after`."""
+    code says something new. 409 if the same part of it is changed by another request at this
+    moment: its times, its task, `overlap` or `pause_after`."""
     app = request.service.app
     there = await _readable(request, schedule)
     before = request_of(there)

@@ -48,7 +48,7 @@ class TokenShown(msgspec.Struct, kw_only=True):
 
 
 class TokenMade(TokenShown, kw_only=True):
-    """A token that was made just now, with its text, which nobody can see again."""
+    """A token that was made just now, with its text, which is not shown again."""
 
     token: str
 

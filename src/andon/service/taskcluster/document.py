@@ -102,7 +102,7 @@ def document_of(task_id: str, given: NewTask) -> Document:
 
 
 def expires_of(given: NewTask) -> int:
-    """When the task expires, ms UTC: a year after its deadline, if nothing is said."""
+    """When the task expires, ms UTC: by default a year after its deadline."""
     return given.expires.ms if given.expires else a_year_after(given.deadline.ms)
 
 

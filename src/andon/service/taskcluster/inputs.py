@@ -93,7 +93,7 @@ class TaskQueueIds(Input, frozen=True, kw_only=True):
 
 
 class ClaimWork(Input, frozen=True, kw_only=True):
-    """Who wants work, and how much."""
+    """The worker that claims work, and how much."""
 
     worker_group: Identifier
     worker_id: Identifier

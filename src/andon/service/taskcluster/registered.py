@@ -95,7 +95,7 @@ def worker_row(found: ClaimingWorker) -> dict[str, Any]:
 
 
 def worker_document(found: ClaimingWorker) -> dict[str, Any]:
-    """A worker, with what it claimed last and what was said of its quarantine."""
+    """A worker, with its last claims and its quarantine."""
     provisioner, _, worker_type = found.queue.partition("/")
     row = worker_row(found)
     row.pop("latestTask", None)

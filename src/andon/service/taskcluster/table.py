@@ -37,9 +37,9 @@ class Route:
         late: bool = False,
     ) -> None:
         """`path` has parameters as in `/task/<taskId>`; `<name*>` takes the rest of the path.
-        `takes` is what the body says, for routes that have one. `many` are parameters of the query
-        that may come again and again. `late`: scopes are checked after the record was found, though
-        the path says enough."""
+        `takes` is the type of the body, for routes that have one. `many` are parameters of the
+        query that may come again and again. `late`: scopes are checked after the record was found,
+        though the path says enough."""
         self.name = name
         self.method = method
         self.path = path

@@ -44,7 +44,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...]
     id: str = ""  #: of the API token, or of the run; empty without a token
     actor: str = ""  #: the name recorded with the caller's acts by hand
-    run: Claims | None = None  #: with a run token: what it says
+    run: Claims | None = None  #: with a run token: its claims
 
     def may(self, scope: str) -> bool:
         """Whether the caller may do this."""
@@ -205,7 +205,7 @@ class Access:
         )
 
     async def signed(self, opaque: str, method: str) -> Signed:
-        """What the last segment of a signed path says. Raises `AuthenticationFailed`."""
+        """The claims in the last segment of a signed path. Raises `AuthenticationFailed`."""
         keys = await self.registry.keys(signedurls.key_of(opaque))
         return signedurls.verify(keys, opaque, method, self._store.now())
 

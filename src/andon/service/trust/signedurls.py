@@ -50,8 +50,8 @@ def key_of(opaque: str) -> str:
 
 
 def verify(keys: Keys, opaque: str, method: str, now: int) -> Signed:
-    """What the last segment of a path says, if it was signed here for this method and still holds
-    at `now` (ms UTC). Raises `AuthenticationFailed`."""
+    """The claims in the last segment of a path, if it was signed here for this method and is still
+    valid at `now` (ms UTC). Raises `AuthenticationFailed`."""
     body, _, mac = opaque.rpartition(".")
     key = next((key for key in keys.keys if key.id == key_of(opaque)), None)
     # The text is compared, not what it decodes to: one URL has one spelling.

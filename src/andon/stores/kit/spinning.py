@@ -65,7 +65,8 @@ class Spinner:
         self._phase = phase
         self._spins = spins
         self._left = requests
-        #: Whether it is to be told of answers. It costs a microsecond, so not while it chose sleep.
+        #: Whether answers are to be reported to it. That costs a microsecond, so not while it chose
+        #: sleep.
         self.watches = spins or phase is not _Phase.CHOSEN
         self._took: dict[bool, list[float]] = {False: [], True: []}
         self._work = 0.0

@@ -273,7 +273,7 @@ class Records:
         counts = is_named and parent not in satisfied
         return child.entry.spare - self.edges.failing(child.id, parent if counts else None)
 
-    # --- keeping the indexes what the record says ---
+    # --- keeping the indexes in step with the record ---
 
     def _let_go(self, row: Row) -> None:
         status = row.task.status

@@ -45,7 +45,8 @@ async def queue_history(request: Call, data: JSONBody[wire.OfQueueHistory]) -> l
 
 @post("/minutes", status_code=200)
 async def minutes(request: Call, data: JSONBody[wire.OfMinutes]) -> MinuteHistory:
-    """The last minutes of a queue, or of those that the caller may see; types are everybody's."""
+    """The last minutes of a queue, or of those that the caller may see; types are not
+    restricted."""
     caller, engine = caller_of(request), request.service.engine
     if data.by_type:
         caller.require("queues:read:*")
@@ -175,7 +176,7 @@ async def workers(request: Call, data: JSONBody[Nothing]) -> list[WorkerInfo]:
 
 @post("/put_worker", status_code=200)
 async def put_worker(request: Call, data: JSONBody[WorkerInfo]) -> None:
-    """Say that a worker lives."""
+    """Record that a worker is alive."""
     caller = caller_of(request)
     caller.require_some("queues:claim:")
     check_worker(data)
@@ -184,7 +185,7 @@ async def put_worker(request: Call, data: JSONBody[WorkerInfo]) -> None:
 
 @post("/remove_worker", status_code=200)
 async def remove_worker(request: Call, data: JSONBody[wire.Which]) -> None:
-    """Say that a worker has left."""
+    """Record that a worker has left."""
     caller = caller_of(request)
     if not caller.may(ADMIN):
         caller.require_some("queues:claim:")

@@ -78,14 +78,14 @@ async def dependents(request: Call, data: JSONBody[wire.OfDependents]) -> Page:
 
 @post("/group", status_code=200)
 async def group(request: Call, data: JSONBody[wire.OfGroup]) -> GroupRecord:
-    """What is kept of a group."""
+    """The record of a group."""
     caller_of(request).require("tasks:read:*")
     return await request.service.engine.group(data.name)
 
 
 @post("/seal_group", status_code=200)
 async def seal_group(request: Call, data: JSONBody[wire.OfGroup]) -> GroupRecord:
-    """Let nobody into a group any more."""
+    """Let no more members into a group."""
     caller_of(request).require("tasks:change:*")
     return await request.service.engine.seal_group(data.name)
 

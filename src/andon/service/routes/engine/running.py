@@ -49,7 +49,7 @@ def _written(task: Task, token: str) -> msgspec.Raw:
 
 @post("/renew", status_code=200)
 async def renew(request: Call, data: Items[list[wire.Sign]]) -> list[str]:
-    """Say that runs live."""
+    """Renew the leases of runs."""
     caller_of(request)
     check_few(request, data)
     runs = request.service.runs

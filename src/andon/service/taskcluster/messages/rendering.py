@@ -196,7 +196,7 @@ class _Told:
         artifact: Artifact | None = None,
         beside: dict[str, Any] | None = None,
     ) -> Message:
-        """One about the task as it was, and a run of it; `beside`: what it says in place of the
+        """One about the task as it was, and a run of it; `beside`: the fields in place of the
         task's tags."""
         event, kept = self._event, self._subject.kept
         status = status_of(task, kept)

@@ -35,7 +35,7 @@ _BEWIT = re.compile(r"(^|&)bewit=([^&]*)(&|$)")
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """What an `Authorization: Hawk …` header says. `hash` and `ext` are empty if not given."""
+    """The fields of an `Authorization: Hawk …` header. `hash` and `ext` are empty if not given."""
 
     id: str
     ts: int
@@ -46,7 +46,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Bewit(msgspec.Struct, frozen=True, kw_only=True):
-    """What the `bewit` of a signed URL says."""
+    """The fields of the `bewit` of a signed URL."""
 
     id: str
     exp: int  #: s UTC
@@ -65,7 +65,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_header(value: str) -> Header:
-    """What a header says. Raises `AuthenticationFailed`."""
+    """The parsed header. Raises `AuthenticationFailed`."""
     if len(value) > MAX_HEADER:
         raise AuthenticationFailed(f"The header Authorization has more than {MAX_HEADER} bytes.")
     scheme, _, rest = value.strip(" \t").partition(" ")
@@ -156,7 +156,7 @@ def bewit_in(resource: str) -> tuple[str, str] | None:
 
 
 def parse_bewit(text: str) -> Bewit:
-    """What a bewit says. Raises `AuthenticationFailed`."""
+    """The parsed bewit. Raises `AuthenticationFailed`."""
     try:
         parts = decode_base64(text).decode("ascii").split("\\")
     except ValueError:
