@@ -1,1 +1,1 @@
-"""What moves tasks: submit, claim, report, control, dependencies and timers over any store."""
+"""The engine: submit, claim, report, control, dependencies and timers over any store."""

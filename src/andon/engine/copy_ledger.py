@@ -1,4 +1,4 @@
-"""What a copy between stores has read, and what became of it."""
+"""The ledger of a copy between stores: what it read, wrote, skipped and failed to copy."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""What a check of the doctor answers with."""
+"""The findings that the checks of the doctor return."""
 
 from enum import StrEnum
 

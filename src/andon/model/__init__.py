@@ -1,1 +1,1 @@
-"""What a task is: records, policies, words and errors. Pure data, no behaviour."""
+"""The data of tasks: records, policies, words and errors. Pure data, no behaviour."""

@@ -1,4 +1,4 @@
-"""What a handler gets to know about a dependency of its task."""
+"""The outcome of a dependency, as its dependent's handler gets it."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What travels between `HttpEngine` and a service: one struct per request and per reply. Pure.
+"""The messages between `HttpEngine` and a service: one struct per request and per reply. Pure.
 
 Records travel whole, as JSON of the structs in `andon.model`; bytes are base64. Both ends ignore
 fields that they do not know, so that either may be the newer one. Each request about a run carries

@@ -1,5 +1,5 @@
-"""What the clocks of a time zone show, and when they are changed. Pure but for the tz database,
-which `zoneinfo` reads: the system's, and where it has none, the package `tzdata`.
+"""Local time in a time zone, and the changes of its clocks. Pure but for the tz database, which
+`zoneinfo` reads: the system's, and where it has none, the package `tzdata`.
 
 Here and beside it a time is a whole number of seconds since 1970 UTC. What a clock on the wall
 shows is a number of the same kind, a *wall*: the seconds from 1970-01-01T00:00 on that clock. The

@@ -1,4 +1,4 @@
-"""What ids and names must look like, in paths and in bodies. Pure."""
+"""The form of ids and names, in paths and in bodies. Pure."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What the routes of one service's face share."""
+"""The parts shared by the routes of one service's Taskcluster face."""
 
 import time
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What a batch of events adds to the daily history, summed up before a store writes it."""
+"""Sums up what a batch of events adds to the daily history, before a store writes it."""
 
 from collections.abc import Hashable, Iterable
 from typing import TYPE_CHECKING, TypeVar

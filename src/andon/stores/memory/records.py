@@ -195,7 +195,7 @@ class Records:
         return holder
 
     def stub(self, task_id: str, now: int) -> Stub | None:
-        """What is left of a task that was deleted within the submit window."""
+        """The tombstone of a task that was deleted within the submit window."""
         stub = self._stubs.get(task_id)
         if stub is not None and stub.until <= now:
             del self._stubs[task_id]

@@ -57,7 +57,7 @@ class Row:
 
 
 class Stub(msgspec.Struct, frozen=True):
-    """What a deleted task leaves for the submit window (docs/rulings.md, R31)."""
+    """The tombstone of a deleted task, kept for the submit window (docs/rulings.md, R31)."""
 
     digest: str
     left: Tombstone
