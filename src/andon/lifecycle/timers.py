@@ -15,10 +15,14 @@ from andon.model.words import TERMINAL, Reason, State
 _PENDING, _ACTIVE = State.PENDING, State.ACTIVE
 """What every record needs that is written, see `admission`."""
 
-VERIFY_FIRST_MS = 2_000
+VERIFY_FIRST_MS = 5_000
 VERIFY_MOST_MS = 300_000
-"""A blocked task asks again about its dependencies after 2 s, then less and less often, every
-5 min at the least (docs/rulings.md, R8)."""
+"""A blocked task asks again about its dependencies after 5 s, then less and less often, every
+5 min at the least (docs/rulings.md, R8).
+
+Whoever ends a dependency tells it, and who keeps time looks every 5 s for ends that a crash left
+untold. Only a task that was stored and not linked any more is told by its own question alone. Asked
+sooner, thousands that were submitted together would ask while they are linked and told anyway."""
 
 DEBT_MS = 2_000
 """A task that owes others looks after this time whether they are stored: by then whoever wrote the
