@@ -3,15 +3,17 @@
 from typing import Any
 
 import pytest
-from conformance.kit import Kit
+from conformance.kit import Kit, ids
 from servers.redis import RedisServer
 
 from andon.contract.outcomes import CreateKind
 from andon.lifecycle.admission import admit
 from andon.lifecycle.batches import alike
 from andon.model.task import Definition
-from andon.stores.redis import beginnings
+from andon.stores.redis import beginnings, partitions, scripts
+from andon.stores.redis.partitions import Partitions
 
+from .conftest import OpenKit
 from .test_plain import NOW, Standing, dump
 
 OTHERWISE: dict[str, dict[str, Any]] = {
@@ -82,3 +84,29 @@ def test_the_arguments_of_the_newest_task_are_not_kept() -> None:
     assert newest._newest is not None
     assert newest._newest[0].definition.args == b""
     assert newest.of(task) is not None
+
+
+@pytest.mark.parametrize("way", ["short", "long"])
+async def test_a_claim_is_answered_without_lists_of_nothing(
+    shared: RedisServer, open_kit: OpenKit, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Each list within an answer is a write of its own to Redis before 7, and a packet."""
+    if way == "long":
+        monkeypatch.delitem(scripts.FIRST, "claim")
+        monkeypatch.setattr(partitions, "script", scripts.Scripts())
+    answers: list[list[Any]] = []
+    run_packed = Partitions.run_packed
+
+    async def kept(at: Partitions, name: str, *told: Any, **how: Any) -> list[Any]:
+        answer = await run_packed(at, name, *told, **how)
+        if name == "claim":
+            answers.append(answer)
+        return answer
+
+    monkeypatch.setattr(Partitions, "run_packed", kept)
+    kit = await open_kit(shared.url(f"no-lists-{way}"))
+    task = await kit.submit()
+    assert ids(await kit.claim()) == [task.id]
+    assert await kit.claim() == []
+    assert len(answers) == 2
+    assert not [part for answer in answers for part in answer if isinstance(part, list)]
