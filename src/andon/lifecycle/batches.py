@@ -64,13 +64,13 @@ def alike(tasks: Sequence[Task]) -> list[NewTasks]:
     start = 0
     for end in range(1, len(tasks) + 1):
         first = tasks[start]
-        if end == len(tasks) or not _begin_alike(first, tasks[end]):
+        if end == len(tasks) or not begin_alike(first, tasks[end]):
             batches.append(NewTasks(first.status, of_new(first), tasks[start:end]))
             start = end
     return batches
 
 
-def _begin_alike(one: Task, other: Task) -> bool:
+def begin_alike(one: Task, other: Task) -> bool:
     """Whether two new records have one status, and definitions with the same index entry: these are
     the fields of a definition that `indexes.entry_of` and `effects.of_new` read."""
     a, b = one.definition, other.definition
