@@ -115,9 +115,10 @@ def _write(task: Task, command: Command, outcome: Outcome, *, now: int, write_id
         written = replace(written, priority=(status.priority, new.priority))
     new.events = (*status.events, written)[-MAX_EVENTS_KEPT:]
     result = command.result if isinstance(command, Complete) else None
-    # What it owed has kept the record till now, and with it the result that the event is to tell.
-    told = task.result if event is _DELIVER else result
-    discard = _discard(task, new, told, now) if ends else None
+    discard = None
+    if ends and kept_for(task, new) == 0 and not owes(new):
+        # What it owed has kept the record till now, and with it the result that the event tells.
+        discard = _discarded(new, task.result if event is _DELIVER else result, now)
     return Moved(new, written, result, event is _COMPLETE or event is _RERUN, discard)
 
 
@@ -312,9 +313,8 @@ def is_dead_letter(task: Task, status: Status) -> bool:
     return (status.policy or task.definition.policy).dead_letter == "save"
 
 
-def _discard(task: Task, new: Status, result: bytes | None, now: int) -> TaskEvent | None:
-    if kept_for(task, new) != 0 or owes(new):
-        return None
+def _discarded(new: Status, result: bytes | None, now: int) -> TaskEvent:
+    """The event by which a record goes with its end."""
     return TaskEvent(
         new.revision + 1,
         now,
