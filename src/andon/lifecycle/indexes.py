@@ -80,7 +80,7 @@ def entry_of(task: Task) -> IndexEntry:
     definition, status = task.definition, task.status
     state = status.state
     timer = next_timer(task)
-    ready = None
+    ready, remaining, may_fail = None, 0, None
     if state is _PENDING:
         # Its one timer is the moment from which it cannot be claimed any more (docs/rulings.md,
         # R6).
@@ -92,6 +92,8 @@ def entry_of(task: Task) -> IndexEntry:
             first_limit(status, policy),
             kind_of(definition, policy),
         )
+    elif state is _BLOCKED:
+        remaining, may_fail = to_satisfy(definition), spare(definition)
     unique_key, unique_until = definition.unique_key, None
     if unique_key is not None:
         policy = task.policy
@@ -100,9 +102,6 @@ def entry_of(task: Task) -> IndexEntry:
             unique_key = None
         elif policy.unique_period is not None:
             unique_until = status.created_at + round(policy.unique_period * 1000)
-    remaining, may_fail = 0, None
-    if state is _BLOCKED:
-        remaining, may_fail = to_satisfy(definition), spare(definition)
     failed = state in DEAD_LETTER_STATES
     return IndexEntry(
         definition.queue,

@@ -120,7 +120,7 @@ def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed
         tx.count(queue, state, n)
         if dead_letter:
             tx.count(queue, DEAD, n)
-        tx.tally(name, day, tally, n)
+        tx.tally(queue, day, tally, n)
     tx.hint_timers(e.timer for e in effects)
     if tx.configs:
         for one in effects:
@@ -181,7 +181,7 @@ def _commit_alone(tx: Transaction, p: Prepared) -> Changed:
             return Changed(ChangeKind.KEY_HELD, holder=holder)
         hold_key(tx, key, task_id, effects)
     _hint_worker(tx, effects)
-    tx.tally(effects.queue, day_of(change.event.at), effects.tally)
+    tx.tally(tx.name_id(effects.queue), day_of(change.event.at), effects.tally)
     _leave(tx, effects, task_id, seq, partition)
     if change.after is None:
         writes = f"{_write_id_at(tx, last)} {change.event.write_id}"

@@ -257,7 +257,7 @@ def _add_rows(tx: Transaction, p: Prepared, first: int, rows: _Rows) -> None:
         entry.state, status.revision, entry.timer, entry.key, entry.group,
     )  # fmt: skip
     dead = 1 if entry.dead_letter else None
-    tx.tally(entry.queue, day_of(event.at), effects.tally, len(batch.tasks))
+    tx.tally(queue, day_of(event.at), effects.tally, len(batch.tasks))
     tx.hint_timer(timer)
     seqs = range(first, first + len(p.ids))
     positions = tx.begin_events(seqs, p.ids, event)
