@@ -189,14 +189,16 @@ def _edit(new: Status, command: Command, outcome: Outcome, now: int) -> None:
 def _left_active(task: Task, target: State, command: Command, outcome: Outcome, now: int) -> Status:
     """The status without the run that was in hand, which is resolved."""
     status, cell = task.status, task.cell
-    progress, message, heartbeat_at = status.progress, status.progress_message, status.heartbeat_at
-    if cell is not None:
-        progress, message, heartbeat_at = cell.progress, cell.message, cell.heartbeat_at
+    if cell is None:
+        progress, message = status.progress, status.progress_message
+        heartbeat_at, lease_until = status.heartbeat_at, None
+    else:
+        progress, message = cell.progress, cell.message
+        heartbeat_at, lease_until = cell.heartbeat_at, cell.lease_until
     if target is _RETRY or target is _PENDING:
         progress, message = 0, ""
     runs = status.runs
     if runs:
-        lease_until = cell.lease_until if cell is not None else None
         runs = (*runs[:-1], _resolved(runs[-1], command, outcome, now, lease_until))
     # All at once, not one after the other: half the time, and every run comes by here.
     return replace(

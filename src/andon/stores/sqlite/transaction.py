@@ -219,9 +219,9 @@ class Transaction:
         """Something to claim."""
         self.ready.add(ready_topic(queue))
 
-    def hint_timers(self, timers: Iterable[int | None]) -> None:
+    def hint_timers(self, timers: Sequence[int | None]) -> None:
         """Timers were set: the earliest counts."""
-        self.hint_timer(min((timer for timer in timers if timer is not None), default=None))
+        self.hint_timer(min([timer for timer in timers if timer is not None], default=None))
 
     def hint_timer(self, timer: int | None) -> None:
         """A timer was set; worth a hint if no timekeeper wakes up by itself in time."""
