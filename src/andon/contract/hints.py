@@ -91,12 +91,16 @@ class Hub:
     ) -> None:
         """Wake who listens to any of the topics, to one of the tasks that moved, or to a run of one
         of those where it began or progressed."""
-        hinted = {*topics, *self._topics(_OF_A_TASK, moved), *self._topics(_OF_A_RUN, begun)}
+        hinted = set(topics)
+        if moved:
+            hinted.update(self._topics(_OF_A_TASK, moved))
+        if begun:
+            hinted.update(self._topics(_OF_A_RUN, begun))
         self.hint(*self.listeners.keys() & hinted)
 
     def _topics(self, kind: str, tasks: Sequence[str]) -> Iterable[str]:
         """Topics of a kind, made only if somebody listens to any of them."""
-        if tasks and any(topic.startswith(kind) for topic in self.listeners):
+        if any(topic.startswith(kind) for topic in self.listeners):
             return [kind + task for task in tasks]
         return ()
 
