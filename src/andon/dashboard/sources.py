@@ -20,7 +20,7 @@ from andon.dashboard.pages import task as one_task
 from andon.dashboard.pages import tasks as tasks_page
 from andon.dashboard.pages import types as types_page
 from andon.dashboard.pages import workers as workers_page
-from andon.dashboard.patience import EVERY
+from andon.dashboard.patience import EVERY, RESTS, RESTS_LOOKING
 from andon.dashboard.reading_fleet import flow, schedules, seen_by, workers
 from andon.dashboard.reading_letters import letters
 from andon.dashboard.reading_tasks import LogTail, task_page
@@ -57,7 +57,8 @@ MOST_TOPIC = 512
 class Source:
     """One thing that is looked at."""
 
-    every: float = 0.5  #: seconds from one reading to the next
+    every: float = 0.5  #: seconds from one reading to the next, if there is time for it
+    rests: float = RESTS  #: how many times as long as its readings take it is left alone
 
     def __init__(self, rest: str) -> None:
         self.rest = rest  #: what stands after the kind in its topic
@@ -73,6 +74,11 @@ class Source:
     def draw(self, place: "Place", seen: Any) -> "Iterable[Renderable]":
         """Its fragments, each an element with an id."""
         raise NotImplementedError
+
+    def _looks_on(self, *, is_over: bool) -> None:
+        """Tasks are looked for, until that is over."""
+        self.every = EVERY["tasks" if is_over else "looking"]
+        self.rests = RESTS if is_over else RESTS_LOOKING
 
 
 class AlertsSource(Source):
@@ -192,7 +198,7 @@ class TasksSource(Source):
 
     async def read(self, reader: "Reader") -> TaskList:
         seen = await self._list.read(reader)
-        self.every = EVERY["tasks" if self._list.is_over else "looking"]
+        self._looks_on(is_over=self._list.is_over)
         return seen
 
     def draw(self, place: "Place", seen: TaskList) -> "Iterable[Renderable]":
@@ -273,7 +279,7 @@ class SearchSource(Source):
 
     async def read(self, reader: "Reader") -> Sought:
         seen = await self._search.read(reader, reader.while_nobody_waits(LOOK_S))
-        self.every = EVERY["tasks" if seen.is_over else "looking"]
+        self._looks_on(is_over=seen.is_over)
         return seen
 
     def draw(self, place: "Place", seen: Sought) -> "Iterable[Renderable]":
