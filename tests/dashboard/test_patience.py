@@ -18,7 +18,7 @@ from andon.dashboard.patience import (
     fair_share,
     told_age,
 )
-from andon.dashboard.sources import Source
+from andon.dashboard.source import Source
 from andon.testing import run_virtual
 
 ANN = Place("", Visitor(name="", scopes=("*",)))

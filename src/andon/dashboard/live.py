@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from andon.dashboard.pages.frame import Place
     from andon.dashboard.reading import Reader
     from andon.dashboard.requests import Receive, Send
-    from andon.dashboard.sources import Source
+    from andon.dashboard.source import Source
 
 log = logging.getLogger("andon.board")
 
