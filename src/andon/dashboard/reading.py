@@ -136,8 +136,10 @@ class Reader:
 
     async def _queues(self) -> list[tuple[QueueConfig, QueueStats]]:
         engine = await self.engine()
-        rows = await within(known_queues(engine))
-        self.sampler.add(engine.now(), await within(engine.queue_history(days=_DAYS)))
+        rows, histories = await within(
+            asyncio.gather(known_queues(engine), engine.queue_history(days=_DAYS))
+        )
+        self.sampler.add(engine.now(), histories)
         return rows
 
     async def workers(self) -> list[WorkerInfo]:

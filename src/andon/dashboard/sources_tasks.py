@@ -1,4 +1,4 @@
-"""What can be looked at live of tasks: lists, one and its log, dead letters, searches, bulk acts."""
+"""What can be looked at live of tasks: lists, one and its log, dead letters, searches, acts."""
 
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote
