@@ -21,7 +21,7 @@ VERIFY_MOST_MS = 300_000
 5 min at the least (docs/rulings.md, R8).
 
 Whoever ends a dependency tells it, and who keeps time looks every 5 s for ends that a crash left
-untold. Only a task that was stored and not linked any more is told by its own question alone. Asked
+untold. Only a task that a crash kept from being linked depends on its own question. Were it asked
 sooner, thousands that were submitted together would ask while they are linked and told anyway."""
 
 DEBT_MS = 2_000
