@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 import msgspec
-import older_trees  # noqa: F401  # first: it lets an older tree answer to the names below
+import older_trees  # first: it lets an older tree answer to the names below
 from limits.life import claiming, completions, new_tasks
 from meter import Meter
 
@@ -24,6 +24,8 @@ from andon.contract.requests import ClaimRequest
 from andon.contract.store import Store
 from andon.stores.registry import open_store
 from andon.worker.tuning import tune_process
+
+older_trees.wait_asleep()
 
 AT_ONCE = 100
 """Tasks in a claim and in a commit of the drain; runs at once in the worker."""

@@ -11,8 +11,9 @@ pages    each page, and each way to ask for a list, over HTTP, in turn, so that 
          serves few others
 paint    each page in Chromium: when something is seen of it first; and the one failure of its name
          is found, read and run again, counting the clicks
-viewers  a worker drains tasks while nobody, one, and a hundred look at the first page; rounds in
-         turn. Who looks is in the process of this script, which has its own share of the processors
+viewers  a worker drains tasks while nobody, one, and a hundred look at the first page, each beside
+         a drain of nobody right before or after it. Who looks is in the process of this script,
+         which has its own share of the processors
 streams  a thousand streams of that page are open at once, break off and come back
 nobody   what a service costs that nobody looks at
 rollup   what it costs to roll up one busy minute

@@ -80,8 +80,21 @@ def _viewers(told: dict[str, Any]) -> Iterator[Row]:
             "0.98",
             f"{told[count]['rate']:,.0f} a second, nobody: {told['0']['rate']:,.0f}; "
             f"CPU of the service {told[count]['cpu_percent']} %, "
-            f"nobody: {told['0']['cpu_percent']} %",
+            f"nobody: {told['0']['cpu_percent']} %; a task {_us(told[count])}, "
+            f"nobody: {_us(told['0'])}",
         )
+    beside = told["0"]["rate_beside_nobody"]
+    yield (
+        "drain of nobody, beside another",
+        f"{beside['median']} ({beside['least']} to {beside['most']})",
+        "",
+        "what is of the machine",
+    )
+
+
+def _us(drain: dict[str, Any]) -> str:
+    """Processor time of the worker and the server."""
+    return f"{drain['worker_us']:.0f} + {drain['server_us']:.0f} µs"
 
 
 def _streams(told: dict[str, Any]) -> Iterator[Row]:

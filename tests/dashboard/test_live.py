@@ -12,7 +12,7 @@ from service.kit import Running, eventually
 from andon.dashboard.access import Visitor
 from andon.dashboard.live import Live
 from andon.dashboard.pages.frame import Place
-from andon.dashboard.sources import Source
+from andon.dashboard.source import Source
 from andon.model.errors import StoreUnavailable, TaskNotFound
 
 ANN = Place("", Visitor(name="", scopes=("*",)))

@@ -1,14 +1,20 @@
 """Lists that no index holds: looked for on and on while somebody looks, and cheap from then on."""
 
+import asyncio
+
 import pytest
 
 from andon import Andon
 from andon.contract.queries import Query
+from andon.contract.requests import ClaimRequest
 from andon.dashboard.looking_on import LookingOn
 from andon.dashboard.reading import Reader
+from andon.dashboard.reading_letters import letters
 from andon.dashboard.views.bodies import Redaction
 from andon.dashboard.views.tasks import TaskFilter
 from andon.engine.base import Engine, Submission
+from andon.lifecycle.commands import Fail
+from andon.model.task import TaskError
 from andon.model.words import State
 
 pytestmark = pytest.mark.usefixtures("no_patience")
@@ -106,6 +112,38 @@ async def test_whoever_waits_for_a_page_does_not_wait_for_who_looks_on(
         assert (calls, looking.is_over) == ([1], False)
         await looking.read(looked.reader)
         assert looking.is_over
+
+
+async def fail(engine: Engine, *ids: str) -> None:
+    """Tasks that become dead letters."""
+    options = {"max_retries": 0, "dead_letter": "save"}
+    await engine.submit([Submission(id=one, name="other", options=options) for one in ids])
+    request = ClaimRequest(
+        worker="w", token="t", queues=("default",), limit=len(ids), lease_ms=30_000
+    )
+    for task in await engine.claim(request):
+        error = TaskError(type="shop.Failed", message=f"{task.id} has failed")
+        await engine.report(task, Fail(error=error, retryable=False))
+
+
+async def test_a_look_at_dead_letters_gives_way_to_whoever_waits_for_a_page_and_is_whole_afterwards(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setattr("andon.dashboard.reading_letters.MAX_BATCH", 2)
+    monkeypatch.setattr("andon.dashboard.reading_letters.LOOK", 5)
+    monkeypatch.setattr("andon.dashboard.reading._GIVES_WAY_S", 60.0)
+    async with Andon("memory://") as app:
+        looked = Looked(await app.engine())
+        await fail(looked.engine, *(f"t{n}" for n in range(7)))
+        calls = count_calls(monkeypatch, looked.engine)
+        with looked.reader.page():
+            reading = asyncio.ensure_future(letters(looked.reader, ""))
+            await asyncio.sleep(0.01)
+            assert calls == [1]
+        view = await reading
+        assert calls == [3]
+        assert (view.found.looked, view.found.whole) == (5, False)
+        assert [group.count for group in view.found.groups] == [5]
 
 
 def count_calls(monkeypatch: pytest.MonkeyPatch, engine: Engine) -> list[int]:

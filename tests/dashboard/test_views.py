@@ -2,12 +2,12 @@
 
 import pytest
 
-from andon.dashboard.pages.charts import bands, minutes, usual_band
+from andon.dashboard.pages.charts import bands, minutes, throughput, usual_band
 from andon.dashboard.views.bodies import Redaction
 from andon.dashboard.views.graph import graph_of
 from andon.dashboard.views.looks import line_of, lines_of
 from andon.dashboard.views.minutes import minutes_of
-from andon.dashboard.views.rates import Sampler, per_second
+from andon.dashboard.views.rates import KEPT_MS, STEP_MS, Sampler, per_second
 from andon.lifecycle.flows import FlowNode
 from andon.model.fleet import DayCounts, QueueHistory
 from andon.model.minutes import BANDS_MS, MinuteCounts, MinuteHistory, MinutePoint, MinuteSeries
@@ -31,7 +31,26 @@ def test_rates_are_differences_of_counters():
     rates = sampler.rates(["mail"])
     assert (rates.processed, rates.failed) == (20.0, 2.0)
     assert sampler.rates(["other"]).processed == 0
-    assert sampler.line() == [(3_000, 20.0, 2.0)]
+    assert sampler.line() == [(4_000, 20.0, 2.0)]
+
+
+def test_readings_close_together_are_one_point_and_nothing_between_them_is_lost():
+    sampler = Sampler()
+    for at in range(0, 400_000, 500):
+        sampler.add(at, counted(("2026-11-25", at // 50, 0)))
+    assert sampler.rates(["mail"]).processed == 20.0
+    line = sampler.line(["mail"])
+    assert {processed for _, processed, _ in line} == {20.0}
+    assert len(line) <= KEPT_MS // STEP_MS
+
+
+def test_while_nothing_ends_the_chart_of_it_stays_the_same():
+    sampler, charts = Sampler(), set[str]()
+    for at in range(0, 2 * KEPT_MS, 700):
+        sampler.add(at, counted(("2026-11-25", 7, 0)))
+        if at > KEPT_MS + STEP_MS:
+            charts.add(str(throughput(sampler.line(), KEPT_MS)))
+    assert len(charts) == 1
 
 
 def test_at_midnight_a_new_day_begins_at_zero():

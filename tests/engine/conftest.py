@@ -18,6 +18,7 @@ from andon.engine.base import Submission, Submitted
 from andon.engine.holding import Holding
 from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Command, Complete
+from andon.lifecycle.timers import VERIFY_FIRST_MS
 from andon.model.task import Task
 from andon.model.words import State
 
@@ -91,6 +92,11 @@ class Shop:
         """Move the clock, and fire what is due then."""
         self.clock.ms += round(seconds * 1000)
         await self.fire()
+
+    async def until_asked(self) -> None:
+        """Move the clock until tasks that were just blocked ask about their dependencies, and have
+        them do so."""
+        await self.later(VERIFY_FIRST_MS / 1000)
 
     async def fire(self) -> None:
         await self.engine.timekeeper.run_once()

@@ -1,18 +1,17 @@
 """A store at which chosen items of batched calls go wrong, as a defect or a bad value would."""
 
+import asyncio
 import inspect
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import msgspec
 
 from andon.contract.outcomes import Changed, ChangeKind, Created, CreateKind
 from andon.contract.requests import Change
 from andon.contract.store import Store
-
-if TYPE_CHECKING:
-    import asyncio
 
 
 class Faulty:
@@ -25,7 +24,7 @@ class Faulty:
         self.fails: dict[str, Exception] = {}
         self.broken: dict[str, Exception] = {}  #: methods that fail whatever they are called with
         self.refuses: set[str] = set()
-        self.gates: dict[str, asyncio.Event] = {}  #: methods that wait until theirs is set
+        self._gates: dict[str, asyncio.Event] = {}  #: methods that wait until theirs is set
         self.calls: Counter[str] = Counter()
         self.order: list[tuple[str, Any]] = []
 
@@ -37,8 +36,8 @@ class Faulty:
         async def call(*args: Any, **options: Any) -> Any:
             self.calls[name] += 1
             self.order.append((name, args[0] if args else None))
-            if name in self.gates:
-                await self.gates[name].wait()
+            if name in self._gates:
+                await self._gates[name].wait()
             if name in self.broken:
                 raise self.broken[name]
             if name in self.fails and self._is_bad(args):
@@ -48,6 +47,16 @@ class Faulty:
             return await real(*args, **options)
 
         return call
+
+    @contextmanager
+    def held(self, method: str) -> Iterator[asyncio.Event]:
+        """Calls of the method wait until the event is set. A test that fails opens the gate, too:
+        the engine is not closed before they are answered."""
+        gate = self._gates[method] = asyncio.Event()
+        try:
+            yield gate
+        finally:
+            gate.set()
 
     def _is_bad(self, args: Sequence[Any]) -> bool:
         if not args:

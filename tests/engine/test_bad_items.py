@@ -323,7 +323,7 @@ async def test_a_blocked_task_that_cannot_be_verified_keeps_no_other_from_it(
     assert await states(shop) == [State.BLOCKED] * 5, "nobody was linked, so nobody is told"
     faulty.bad = {bad}
     faulty.fails = {"link": error}
-    await shop.later(5)
+    await shop.until_asked()
     assert await states(shop, others(bad)) == [State.PENDING] * 4
     assert logged(bad)
 

@@ -215,7 +215,7 @@ async def test_what_a_crash_left_untold_is_told_by_the_verify_timer(
             patch.setattr(Dependencies, "ended", forgotten)
         await shop.run()
     assert await shop.state("b") is State.BLOCKED
-    await shop.later(2)
+    await shop.until_asked()
     assert await shop.state("b") is State.PENDING
 
 
@@ -294,7 +294,7 @@ async def test_a_rerun_that_was_cut_short_before_it_was_linked_is_linked_by_its_
     with monkeypatch.context() as patch:
         patch.setattr(Dependencies, "_link", lambda self, links: _nothing())
         await shop.engine.act(["a", "b"], Rerun(waits=True))
-    await shop.later(3)
+    await shop.until_asked()
     await shop.run()
     assert await shop.state("b") is State.PENDING
 

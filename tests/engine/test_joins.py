@@ -112,7 +112,7 @@ async def test_a_crash_after_each_write_is_finished_by_another_engine(
             await shop.later(31)  # the lease is over
             await report(shop, await claim_one(shop, "a"), member("c"))
         else:
-            await shop.later(3)
+            await shop.until_asked()
         assert await shop.state("join") is State.BLOCKED
         assert (await shop.task("a")).status.owes == ()
         await report(shop, await claim_one(shop, "c"))

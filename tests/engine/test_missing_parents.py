@@ -65,7 +65,7 @@ async def test_a_crash_before_the_child_was_linked_is_finished_by_its_timer(
         patch.setattr(Dependencies, "link", crashed)
         await shop.submit("child", dependencies=("slip",), options=KEPT)
     assert await shop.state("child") is State.BLOCKED
-    await shop.later(2)
+    await shop.until_asked()
     await unreachable(shop, "child")
 
 

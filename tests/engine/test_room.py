@@ -74,14 +74,13 @@ async def test_who_waits_for_a_place_is_refused_when_the_queue_discards_no_more(
     await shop.engine.configure_queue("default", {"max_size": 2, "on_full": "discard-old"})
     await shop.submit("a")
     await shop.submit("b")
-    gate = faulty.gates["commit"] = asyncio.Event()
     begun = faulty.calls["commit"]
-    crowd = [asyncio.ensure_future(shop.try_submit(f"n{n}")) for n in range(5)]
-    async with asyncio.timeout(30):
-        while faulty.calls["commit"] == begun:  # noqa: ASYNC110
-            await asyncio.sleep(0.002)
-    await shop.engine.configure_queue("default", {"on_full": "reject"})
-    gate.set()
+    with faulty.held("commit"):
+        crowd = [asyncio.ensure_future(shop.try_submit(f"n{n}")) for n in range(5)]
+        async with asyncio.timeout(30):
+            while faulty.calls["commit"] == begun:  # noqa: ASYNC110
+                await asyncio.sleep(0.002)
+        await shop.engine.configure_queue("default", {"on_full": "reject"})
     outcomes = await asyncio.gather(*crowd)
     came = [o.id for o in outcomes if o.error is None]
     assert all(isinstance(o.error, QueueFull) for o in outcomes if o.error is not None)

@@ -9,6 +9,7 @@ from servers import on_clock
 from andon.contract.limits import MAX_BATCH
 from andon.engine import verifying
 from andon.lifecycle.commands import Complete, Fail
+from andon.lifecycle.timers import VERIFY_FIRST_MS
 from andon.model.task import TaskError
 from andon.model.words import State
 
@@ -43,22 +44,21 @@ async def test_a_start_that_is_due_comes_before_the_many_that_ask(
     shop: Shop, faulty: Faulty
 ) -> None:
     await blocked(shop)
-    await shop.submit("start", delay=4.0)
-    shop.clock.ms += 10_000
-    gate = faulty.gates["link"] = asyncio.Event()
-    firing = asyncio.ensure_future(shop.fire())
-    async with asyncio.timeout(PATIENCE_S):
-        while await shop.state("start") is not State.PENDING:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
-    assert not firing.done(), "nobody is verified yet"
-    gate.set()
+    await shop.submit("start", delay=2 * VERIFY_FIRST_MS / 1000)
+    shop.clock.ms += 3 * VERIFY_FIRST_MS
+    with faulty.held("link"):
+        firing = asyncio.ensure_future(shop.fire())
+        async with asyncio.timeout(PATIENCE_S):
+            while await shop.state("start") is not State.PENDING:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        assert not firing.done(), "nobody is verified yet"
     await firing
 
 
 async def test_many_that_ask_are_verified_in_batches(shop: Shop, faulty: Faulty) -> None:
     await blocked(shop)
     faulty.calls.clear()
-    await shop.later(3)
+    await shop.until_asked()
     assert faulty.calls["link"] == MANY // MAX_BATCH
     assert faulty.calls["rearm"] <= 2 * MANY // MAX_BATCH
     faulty.calls.clear()
@@ -72,14 +72,13 @@ async def test_the_line_of_those_that_ask_is_bounded(
     monkeypatch.setattr(verifying, "MOST_WAITING", 400)
     await blocked(shop)
     faulty.calls.clear()
-    gate = faulty.gates["link"] = asyncio.Event()
-    firing = asyncio.ensure_future(shop.later(3))
-    async with asyncio.timeout(PATIENCE_S):
-        while faulty.calls["take_due"] <= MANY // MAX_BATCH:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
-        while faulty.calls["rearm"] < 3:  # noqa: ASYNC110 - those that found the line full
-            await asyncio.sleep(0.005)
-    gate.set()
+    with faulty.held("link"):
+        firing = asyncio.ensure_future(shop.until_asked())
+        async with asyncio.timeout(PATIENCE_S):
+            while faulty.calls["take_due"] <= MANY // MAX_BATCH:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+            while faulty.calls["rearm"] < 3:  # noqa: ASYNC110 - those that found the line full
+                await asyncio.sleep(0.005)
     await firing
     assert faulty.calls["link"] == 2
     for _ in range(10):
@@ -108,21 +107,21 @@ async def test_a_parent_that_fails_costs_about_what_one_that_completes_costs(
 async def test_those_that_ask_wait_while_ends_are_told(shop: Shop, faulty: Faulty) -> None:
     await blocked(shop, 10)
     (parent,) = await shop.claim()
-    gate = faulty.gates["settle"] = asyncio.Event()
-    await shop.engine.report(parent, Complete())
-    async with asyncio.timeout(PATIENCE_S):
-        while not faulty.calls["settle"]:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
-    faulty.calls.clear()
-    firing = asyncio.ensure_future(shop.later(3))
-    async with asyncio.timeout(PATIENCE_S):
-        while faulty.calls["take_due"] < 1:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
-    for _ in range(100):
-        await asyncio.sleep(0)
-    assert faulty.calls["link"] == 0, "this process is about to tell them"
-    gate.set()
+    with faulty.held("settle"):
+        await shop.engine.report(parent, Complete())
+        async with asyncio.timeout(PATIENCE_S):
+            while not faulty.calls["settle"]:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        faulty.calls.clear()
+        firing = asyncio.ensure_future(shop.until_asked())
+        async with asyncio.timeout(PATIENCE_S):
+            while faulty.calls["take_due"] < 1:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert faulty.calls["link"] == 0, "this process is about to tell them"
     await firing
+    assert faulty.calls["link"] == 1, "they asked then"
     assert faulty.calls["settle"] == 0, "nobody was told twice"
 
 
@@ -132,11 +131,10 @@ async def test_those_that_ask_wait_for_ends_no_longer_than_is_good_for_them(
     monkeypatch.setattr(verifying, "_PATIENCE_S", 0.01)
     await blocked(shop, 10)
     (parent,) = await shop.claim()
-    gate = faulty.gates["settle"] = asyncio.Event()
-    await shop.engine.report(parent, Complete())
-    firing = asyncio.ensure_future(shop.later(3))
-    async with asyncio.timeout(PATIENCE_S):
-        while faulty.calls["link"] < 2:  # noqa: ASYNC110 - the first was that of the submit
-            await asyncio.sleep(0.005)
-    gate.set()
+    with faulty.held("settle"):
+        await shop.engine.report(parent, Complete())
+        firing = asyncio.ensure_future(shop.until_asked())
+        async with asyncio.timeout(PATIENCE_S):
+            while faulty.calls["link"] < 2:  # noqa: ASYNC110 - the first was that of the submit
+                await asyncio.sleep(0.005)
     await firing

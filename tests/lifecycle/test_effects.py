@@ -8,7 +8,7 @@ from msgspec.structs import fields, replace
 
 from andon.contract.requests import Change
 from andon.lifecycle import commands as c
-from andon.lifecycle.batches import alike, ended_runs, moved_alike
+from andon.lifecycle.batches import alike, moved_alike
 from andon.lifecycle.daily import tally_of
 from andon.lifecycle.effects import between, of_change, of_discard, of_new
 from andon.lifecycle.indexes import entry_of
@@ -76,6 +76,7 @@ def test_effects_lead_from_the_index_of_the_record_before_to_that_of_the_record_
     }.get((held is not None, holds is not None), (None, None))
     assert effects.tally == tally_of(change.event)
     assert effects.interrupts == interrupted_worker(task.status, change.event.event)
+    assert effects.ends_run == (effects.frees_slot and effects.is_bare)
 
 
 @pytest.mark.parametrize(("command", "state", "asked", "given", "policy"), MOVES)
@@ -226,27 +227,6 @@ def test_tasks_of_another_status_are_another_batch() -> None:
     later = submitted(now=NOW + 1)
     assert [len(batch.tasks) for batch in alike([submitted(), submitted(), later])] == [2, 1]
     assert alike([]) == []
-
-
-def test_runs_that_end_alike_are_one_batch_whoever_reports_them() -> None:
-    def end(command: c.Command, **given: Any) -> Any:
-        task = claimed(submitted(**given))
-        return of_change(change_of(task, command))
-
-    found = ended_runs(
-        [
-            end(c.Complete(result=b"1")),
-            end(c.Terminate(error=ERROR), queue="other"),
-            end(c.Complete()),
-            end(c.Terminate(error=ERROR)),
-            end(c.Complete(), policy={"dead_letter": "save"}),
-        ]
-    )
-    assert [(r.queue, r.state, r.count, r.tally) for r in found] == [
-        ("default", State.COMPLETED, 3, "finished"),
-        ("other", State.FAILED, 1, "failed"),
-        ("default", State.FAILED, 1, "failed"),
-    ]
 
 
 def test_ends_that_are_alike_share_their_effects_whoever_reports_them() -> None:

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from andon.lifecycle import commands as c
 from andon.lifecycle.joins import Standing, fails, standing
 from andon.lifecycle.parents import goes_by_states, waits_for
-from andon.lifecycle.timers import next_timer
+from andon.lifecycle.timers import VERIFY_FIRST_MS, next_timer
 from andon.model.errors import InvalidTransition
 from andon.model.task import Added, Task, Tombstone
 from andon.model.words import State
@@ -71,7 +71,7 @@ def test_it_is_not_released_by_what_was_decided_before_it_was_added_to() -> None
 
 def test_its_verify_timer_starts_anew_when_it_is_added_to() -> None:
     late = after(join(), added("x"), now=NOW + 60_000)
-    assert next_timer(late) == NOW + 62_000
+    assert next_timer(late) == NOW + 60_000 + VERIFY_FIRST_MS
 
 
 def test_an_addition_is_judged_by_the_run_that_made_it() -> None:

@@ -34,7 +34,7 @@ from andon.lifecycle.commands import Command, Evict
 from andon.lifecycle.firing import begun
 from andon.lifecycle.moves import TARGETS
 from andon.lifecycle.schedules import is_schedule, record_definition
-from andon.lifecycle.timers import on_timer, rearm
+from andon.lifecycle.timers import DEBT_MS, VERIFY_FIRST_MS, on_timer, rearm
 from andon.model.errors import InvalidTransition
 from andon.model.fleet import QueueConfig
 from andon.model.task import Definition, Task
@@ -210,7 +210,7 @@ class Stores(RuleBasedStateMachine):
 
     # --- time ---
 
-    @rule(ms=st.sampled_from([1, 500, 2_000, 30_000, 100_000, 700_000]))
+    @rule(ms=st.sampled_from([1, 500, DEBT_MS, VERIFY_FIRST_MS, 30_000, 100_000, 700_000]))
     def advance(self, ms: int) -> None:
         self.worlds.advance(ms)
 

@@ -161,22 +161,23 @@ class TaskFunction(Generic[P, R, Returned]):
 
     def draft_call(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Draft[R]:
         """The same with the arguments as values, whatever they are called."""
-        invalid = ""
         try:
             payload = self.type.codec.encode(args, kwargs)
         except InvalidSubmission as error:
             if not self.app.records_invalid(self.type, self._blank.options):
                 raise
-            payload, invalid = kept_of(args, kwargs), str(error)
-        return self.draft_of(payload, invalid)
+            draft = self.draft_of(kept_of(args, kwargs))
+            draft.submission = replace(draft.submission, invalid=str(error))
+            return draft
+        return self.draft_of(payload)
 
     @property
     def chosen_id(self) -> str | None:
         """The id that its options set; None if each submission gets one of its own."""
         return self._id
 
-    def draft_of(self, payload: bytes, invalid: str = "") -> Draft[R]:
-        """A call whose arguments are encoded already; `invalid` says why they do not fit."""
+    def draft_of(self, payload: bytes) -> Draft[R]:
+        """A call whose arguments are encoded already."""
         blank = self._blank
         submission = replace(  # a quarter of what it takes to make one of names
             blank,
@@ -185,8 +186,6 @@ class TaskFunction(Generic[P, R, Returned]):
             headers=blank.headers.copy(),
             options=blank.options.copy(),
         )
-        if invalid:
-            submission = replace(submission, invalid=invalid)
         if self._unique:
             key = derived_key(self.name, payload, self._unique_by)
             submission = replace(submission, unique_key=key)

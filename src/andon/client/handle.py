@@ -79,7 +79,7 @@ class TaskHandle(msgspec.Struct, Generic[R_co], eq=False, gc=False):
             except TaskFailed as failure:
                 print(failure.state, failure.reason, failure.error)
         """
-        engine = await self.app.engine()
+        engine = self.app.connections.at_hand() or await self.app.engine()
         task = await awaited_in_run(self.id, engine.wait_end(self.id, timeout))
         if task.status.state is State.COMPLETED:
             return cast("R_co", self._codec.decode_result(task.result))

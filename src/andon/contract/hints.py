@@ -89,14 +89,18 @@ class Hub:
     def hint_all(
         self, topics: Iterable[str], moved: Sequence[str] = (), begun: Sequence[str] = ()
     ) -> None:
-        """Wake the listeners of any of the topics, of a task that moved, or of a run that began or
-        progressed."""
-        hinted = {*topics, *self._topics(_OF_A_TASK, moved), *self._topics(_OF_A_RUN, begun)}
+        """Wake who listens to any of the topics, to one of the tasks that moved, or to a run of one
+        of those where it began or progressed."""
+        hinted = set(topics)
+        if moved:
+            hinted.update(self._topics(_OF_A_TASK, moved))
+        if begun:
+            hinted.update(self._topics(_OF_A_RUN, begun))
         self.hint(*self.listeners.keys() & hinted)
 
     def _topics(self, kind: str, tasks: Sequence[str]) -> Iterable[str]:
-        """Topics of a kind, made only if any of them has a listener."""
-        if tasks and any(topic.startswith(kind) for topic in self.listeners):
+        """Topics of a kind, made only if somebody listens to any of them."""
+        if any(topic.startswith(kind) for topic in self.listeners):
             return [kind + task for task in tasks]
         return ()
 

@@ -14,6 +14,7 @@ import msgspec
 from andon.dashboard.access import Gate, LocalOnly, Visitor
 from andon.dashboard.acts import Acts
 from andon.dashboard.answers import Shown
+from andon.dashboard.asking import Asked
 from andon.dashboard.assets import answer_asset
 from andon.dashboard.downloads import Download, send_download
 from andon.dashboard.live import MOST_TOPICS, Live, Stream
@@ -32,7 +33,7 @@ from andon.dashboard.requests import (
     send_answer,
 )
 from andon.dashboard.sessions import Session
-from andon.dashboard.showing import Asked, Pages
+from andon.dashboard.showing import Pages
 from andon.dashboard.sources import source_of
 from andon.dashboard.views.bodies import Redaction
 from andon.engine.actor import acting_as

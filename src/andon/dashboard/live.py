@@ -5,6 +5,10 @@ drawn before: only what has changed is sent, under a number that grows. A viewer
 has seen, so it can lag, leave and come back (`Last-Event-ID`): it gets the newest of each fragment
 that has changed since, never the ones between. A source that fails is tried again and told as a
 notice; it stops no other.
+
+All readings of a board share one budget of time (`patience.Budget`): what is costly to read is read
+more seldom, and its viewers are told how old it may be. Whoever comes to what was not read for a
+while has it read at once, and is sent nothing older.
 """
 
 import asyncio
@@ -15,7 +19,7 @@ import secrets
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from andon.dashboard.patience import AWAY, until_next
+from andon.dashboard.patience import AWAY, Budget, told_age, until_next
 from andon.dashboard.requests import Refused
 from andon.model.errors import AndonError, TaskNotFound
 
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
     from andon.dashboard.pages.frame import Place
     from andon.dashboard.reading import Reader
     from andon.dashboard.requests import Receive, Send
-    from andon.dashboard.sources import Source
+    from andon.dashboard.source import Source
 
 log = logging.getLogger("andon.board")
 
@@ -60,6 +64,9 @@ class _Shown:
         self.was_read = False
         self.drawn: dict[Place, dict[str, _Drawn]] = {}
         self.trouble = ""
+        self.age = 0  #: seconds that what was read may be old, if that is more than usual
+        self.begun = 0.0  #: when it was read last
+        self.wanted = asyncio.Event()  #: somebody has come who waits for the next reading
         self.task: asyncio.Task[None] | None = None
 
 
@@ -70,7 +77,11 @@ class Viewer:
         self.place = place
         self.topics = tuple(dict.fromkeys(topics))
         self.seen = seen
+        self.waits_for: set[str] = set()
+        """Topics to be read anew before it is sent any fragment. The others' would carry its number
+        past what of these has not changed since."""
         self.notice: str | None = None
+        self.age = 0
         self.ended = ""
         self._woken = asyncio.Event()
 
@@ -100,6 +111,7 @@ class Live:
         self._reader = reader
         self._shown: dict[str, _Shown] = {}
         self._viewers: set[Viewer] = set()
+        self._budget = Budget()
         self._epoch = secrets.token_hex(4)
         self._version = 0
 
@@ -124,6 +136,9 @@ class Live:
             shown.viewers.add(viewer)
             if shown.task is None:
                 shown.task = asyncio.ensure_future(self._keep(topic, shown))
+            elif shown.begun + shown.source.every < asyncio.get_running_loop().time():
+                viewer.waits_for.add(topic)  # its page may be newer than what was read
+                shown.wanted.set()
             elif shown.was_read and place not in shown.drawn:
                 self._draw(shown, place)
         viewer.wake()
@@ -139,6 +154,7 @@ class Live:
             shown.viewers.discard(viewer)
             if not shown.viewers:
                 del self._shown[topic]
+                self._budget.forget(topic)
                 if shown.task is not None:
                     shown.task.cancel()
             elif not any(other.place == viewer.place for other in shown.viewers):
@@ -151,14 +167,20 @@ class Live:
 
     async def _keep(self, topic: str, shown: _Shown) -> None:
         """Read and draw a source until nobody looks at it."""
-        failures = 0
+        loop, source, failures = asyncio.get_running_loop(), shown.source, 0
         while True:
+            shown.begun = loop.time()
+            shown.wanted.clear()
+            waiting = [viewer for viewer in shown.viewers if topic in viewer.waits_for]
+            rest = 0.0
             try:
-                shown.seen = await shown.source.read(self._reader)
+                shown.seen = await source.read(self._reader)
                 shown.was_read = True
                 for place in {viewer.place for viewer in shown.viewers}:
                     self._draw(shown, place)
                 failures, shown.trouble = 0, ""
+                took = loop.time() - shown.begun
+                rest = self._budget.rest(topic, source.every, source.rests, took)
             except Refused as refused:
                 shown.trouble = refused.detail
             except TaskNotFound as gone:
@@ -173,9 +195,14 @@ class Live:
                 shown.trouble = "The board cannot show this any more; its log says why."
                 if failures == 1:
                     log.exception("The board cannot show %s", topic)
+            shown.age = told_age(source.every, rest)
+            for viewer in waiting:
+                viewer.waits_for.discard(topic)
             for viewer in shown.viewers:
                 viewer.wake()
-            await asyncio.sleep(until_next(shown.source.every, failures))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(max(rest, until_next(source.every, failures))):
+                    await shown.wanted.wait()
 
     def _draw(self, shown: _Shown, place: "Place") -> None:
         drawn = shown.drawn.setdefault(place, {})
@@ -190,22 +217,23 @@ class Live:
                 drawn[found[1]] = _Drawn(self._version, message)
 
     def news(self, viewer: Viewer) -> Iterator[bytes]:
-        """What a viewer has not been sent yet, the newest of each fragment, and the notice."""
+        """What a viewer has not been sent yet: the newest of each fragment, how old it may be, and
+        the notice."""
+        shown = [self._shown[topic] for topic in viewer.topics if topic in self._shown]
         drawn = [
-            one
-            for topic in viewer.topics
-            if (shown := self._shown.get(topic)) is not None
-            for one in shown.drawn.get(viewer.place, {}).values()
-            if one.version > viewer.seen
+            fragment
+            for one in shown
+            for fragment in one.drawn.get(viewer.place, {}).values()
+            if fragment.version > viewer.seen
         ]
-        for one in sorted(drawn):
+        for one in sorted(() if viewer.waits_for else drawn):
             viewer.seen = one.version
             yield b"id: %s.%d\n%s" % (self._epoch.encode(), one.version, one.message)
-        troubles = [
-            shown.trouble
-            for topic in viewer.topics
-            if (shown := self._shown.get(topic)) is not None and (shown.was_read or shown.trouble)
-        ]
+        age = max((one.age for one in shown), default=0)
+        if age != viewer.age:
+            viewer.age = age
+            yield _message("age", str(age))
+        troubles = [one.trouble for one in shown if one.was_read or one.trouble]
         notice = next(filter(None, troubles), "") if troubles else viewer.notice
         if notice is not None and notice != viewer.notice:
             viewer.notice = notice

@@ -1,8 +1,9 @@
 """How long the board waits for its store, and how often it looks at it anew."""
 
 import asyncio
-from collections.abc import Awaitable
-from typing import TypeVar
+import math
+from collections.abc import Awaitable, Sequence
+from typing import NamedTuple, TypeVar
 
 from andon.model.errors import StoreUnavailable
 
@@ -35,6 +36,20 @@ once however many look."""
 LONGEST_S = 5.0
 """Seconds between two tries to read what cannot be read, at the most."""
 
+RESTS = 40.0
+"""So many times as long as its readings take, what is looked at is left alone, all of it together:
+what is costly to read is read more seldom, and whoever looks takes nothing worth naming from the
+tasks."""
+
+RESTS_LOOKING = 1.0
+"""The same of what is looked for and not found yet: it has an end, and somebody waits for it."""
+
+MOST_REST_S = 60.0
+"""Nothing that is looked at is older than this, whatever it costs."""
+
+_TOLD = (2, 5, 15, 60)
+"""Seconds that are said for how old something may be, so that it is not said anew all the time."""
+
 AWAY = "The store does not answer. What you see is as it was; it goes on by itself."
 
 
@@ -42,6 +57,62 @@ def until_next(every: float, failures: int) -> float:
     """Seconds until something is read again that is read every so many seconds, and could not be
     read the last times."""
     return min(max(LONGEST_S, every), every * (1 + failures))
+
+
+def fair_share(wants: Sequence[float], whole: float) -> float:
+    """How much of a whole each may have at the most: what those who want less leave is for the
+    others. Infinite if there is enough for all."""
+    left = whole
+    for taken, want in enumerate(sorted(wants)):
+        each = left / (len(wants) - taken)
+        if want > each:
+            return each
+        left -= want
+    return math.inf
+
+
+def told_age(every: float, rest: float) -> int:
+    """Seconds to say for how old what is looked at may be; 0 where that is as old as usual."""
+    if rest < 2 * every or rest <= 1:
+        return 0
+    return next((one for one in _TOLD if rest <= one), _TOLD[-1])
+
+
+class _Wanted(NamedTuple):
+    every: float
+    rests: float
+    took: tuple[float, float]  #: seconds that the last two readings took
+
+    @property
+    def cost(self) -> float:
+        """The shorter of them: one that had to wait for something else costs nothing by that."""
+        return min(self.took)
+
+    @property
+    def share(self) -> float:
+        """Seconds of reading for a second of rest, if it is read as often as is wanted."""
+        return self.cost / self.every
+
+
+class Budget:
+    """What the readings of one board may take together, and so when each is read again."""
+
+    def __init__(self) -> None:
+        self._wanted: dict[str, _Wanted] = {}
+
+    def rest(self, topic: str, every: float, rests: float, took: float) -> float:
+        """Seconds until a topic is read again, that wants to be read every so many seconds and was
+        read just now. All topics that rest as long are of one budget."""
+        before = self._wanted.get(topic)
+        wanted = _Wanted(every, rests, (before.took[1] if before else 0.0, took))
+        self._wanted[topic] = wanted
+        shares = [one.share for one in self._wanted.values() if one.rests == rests]
+        longest = max(every, MOST_REST_S)
+        return min(longest, max(every, wanted.cost / fair_share(shares, 1 / rests)))
+
+    def forget(self, topic: str) -> None:
+        """Nobody looks at a topic any more."""
+        self._wanted.pop(topic, None)
 
 
 async def within(work: Awaitable[T], seconds: float = PATIENCE_S) -> T:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from andon.coroutines.shared_future import shared
@@ -31,6 +31,7 @@ _HOUR_S = 10.0
 _DAY_S = 60.0
 """The last day is a day of minutes to read, and drawn by the quarter."""
 
+_GIVES_WAY_S = 1.0
 _QUARTER = 15
 _DAYS = 2
 """Days whose counters are read for rates: at midnight a new one begins."""
@@ -92,15 +93,20 @@ class Reader:
         self._recent = Recent()
         self._minutes_read = Recent()  #: which acts by hand do not change
         self._pages = 0  # that somebody waits for
+        self._nobody_waits = asyncio.Event()
+        self._nobody_waits.set()
 
     @contextmanager
     def page(self) -> Generator[None]:
         """Somebody waits for a page, for as long as the block lasts."""
         self._pages += 1
+        self._nobody_waits.clear()
         try:
             yield
         finally:
             self._pages -= 1
+            if not self._pages:
+                self._nobody_waits.set()
 
     def while_nobody_waits(self, seconds: float) -> Callable[[int], bool]:
         """Whether to look on, whatever was found: for so long, and while nobody waits for a page.
@@ -108,6 +114,13 @@ class Reader:
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         return lambda _: not self._pages and loop.time() < until
+
+    async def give_way(self) -> None:
+        """Wait while somebody waits for a page, but not for ever: on a busy board somebody always
+        does."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_GIVES_WAY_S):
+                await self._nobody_waits.wait()
 
     def forget(self) -> None:
         """Read everything anew: something was just changed."""
@@ -123,8 +136,10 @@ class Reader:
 
     async def _queues(self) -> list[tuple[QueueConfig, QueueStats]]:
         engine = await self.engine()
-        rows = await within(known_queues(engine))
-        self.sampler.add(engine.now(), await within(engine.queue_history(days=_DAYS)))
+        rows, histories = await within(
+            asyncio.gather(known_queues(engine), engine.queue_history(days=_DAYS))
+        )
+        self.sampler.add(engine.now(), histories)
         return rows
 
     async def workers(self) -> list[WorkerInfo]:

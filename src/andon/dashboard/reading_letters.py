@@ -9,7 +9,7 @@ from andon.contract.queries import Page, Query
 from andon.dashboard.patience import within
 from andon.dashboard.reading_tasks import FIRST_LOOK_S, LOOK_S, for_a_moment, need_to_read
 from andon.dashboard.views.letters import Letters
-from andon.engine.letter_groups import MOST_LOOKED
+from andon.engine.letter_groups import LOOK, MOST_LOOKED
 from andon.engine.paging import full_page
 from andon.lifecycle.error_fingerprint import letter_fingerprint
 from andon.lifecycle.letter_groups import merged
@@ -24,9 +24,18 @@ _MOMENT_S = 0.02
 
 
 async def letters(reader: "Reader", queue: str) -> Letters:
-    """The newest dead letters of a queue, or of all, as groups: as many as a look has."""
+    """The newest dead letters of a queue, or of all, as groups: as many as a look has. It gives way
+    to whoever waits for a page after each part of the look."""
     engine = await reader.engine()
-    found = await within(engine.letter_groups(queue or None))
+    name = queue or None
+    found = await within(engine.letter_groups(name, look=MAX_BATCH))
+    for _ in range(LOOK // MAX_BATCH):
+        if not found.cursor or found.looked >= LOOK:
+            break
+        await reader.give_way()
+        part = min(MAX_BATCH, LOOK - found.looked)
+        more = engine.letter_groups(name, look=part, cursor=found.cursor)
+        found = merged(found, await within(more))
     return Letters(found=found, total=await total(reader, queue), now=engine.now(), queue=queue)
 
 

@@ -89,9 +89,6 @@ class Batcher(Generic[Item, Outcome]):
 
     async def put(self, item: Item) -> Outcome:
         """Hand over one item and wait for its outcome."""
-        while len(self._waiting) >= self._most:
-            self._room.clear()
-            await self._room.wait()
         if self._is_alone and not (self._running or self._waiting or self._is_carrying):
             # In its caller's own task, which takes two turns of the loop less.
             self._is_carrying = True
@@ -111,6 +108,9 @@ class Batcher(Generic[Item, Outcome]):
                     self._carried.set_result(None)
                     self._carried = None
             return outcome
+        while len(self._waiting) >= self._most:
+            self._room.clear()
+            await self._room.wait()
         if self._loop is None or not (self._running or self._is_carrying):
             self._loop = asyncio.get_running_loop()  # asks the system, before Python 3.12
         future: asyncio.Future[Outcome] = self._loop.create_future()

@@ -1,5 +1,6 @@
 """Queues as they are shown: settings and counts side by side, and what their tasks wait for."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -14,8 +15,9 @@ from andon.model.fleet import QueueConfig, QueueStats
 
 async def known_queues(engine: Engine) -> list[tuple[QueueConfig, QueueStats]]:
     """Every queue with its counts, by name; without the deleted ones that have no tasks."""
-    stats = {queue.queue: queue for queue in await engine.stats()}
-    configs = {config.name: config for config in await engine.queues()}
+    counted, configured = await asyncio.gather(engine.stats(), engine.queues())
+    stats = {queue.queue: queue for queue in counted}
+    configs = {config.name: config for config in configured}
     rows = [
         (
             configs.get(name) or QueueConfig(name=name),

@@ -116,9 +116,10 @@ def _write(task: Task, command: Command, outcome: Outcome, *, now: int, write_id
         written = replace(written, priority=(status.priority, new.priority))
     new.events = (*status.events, written)[-MAX_EVENTS_KEPT:]
     result = command.result if isinstance(command, Complete) else None
-    # What it owed has kept the record till now, and with it the result that the event is to tell.
-    told = task.result if event is _DELIVER else result
-    discard = _discard(task, new, told, now) if ends else None
+    discard = None
+    if ends and kept_for(task, new) == 0 and not owes(new):
+        # What it owed has kept the record till now, and with it the result that the event tells.
+        discard = _discarded(new, task.result if event is _DELIVER else result, now)
     return Moved(new, written, result, event is _COMPLETE or event is _RERUN, discard)
 
 
@@ -189,14 +190,16 @@ def _edit(new: Status, command: Command, outcome: Outcome, now: int) -> None:
 def _left_active(task: Task, target: State, command: Command, outcome: Outcome, now: int) -> Status:
     """The status without the run that was in hand, which is resolved."""
     status, cell = task.status, task.cell
-    progress, message, heartbeat_at = status.progress, status.progress_message, status.heartbeat_at
-    if cell is not None:
-        progress, message, heartbeat_at = cell.progress, cell.message, cell.heartbeat_at
+    if cell is None:
+        progress, message = status.progress, status.progress_message
+        heartbeat_at, lease_until = status.heartbeat_at, None
+    else:
+        progress, message = cell.progress, cell.message
+        heartbeat_at, lease_until = cell.heartbeat_at, cell.lease_until
     if target is _RETRY or target is _PENDING:
         progress, message = 0, ""
     runs = status.runs
     if runs:
-        lease_until = cell.lease_until if cell is not None else None
         runs = (*runs[:-1], _resolved(runs[-1], command, outcome, now, lease_until))
     # All at once, not one after the other: half the time, and every run comes by here.
     return replace(
@@ -313,9 +316,8 @@ def is_dead_letter(task: Task, status: Status) -> bool:
     return (status.policy or task.definition.policy).dead_letter == "save"
 
 
-def _discard(task: Task, new: Status, result: bytes | None, now: int) -> TaskEvent | None:
-    if kept_for(task, new) != 0 or owes(new):
-        return None
+def _discarded(new: Status, result: bytes | None, now: int) -> TaskEvent:
+    """The event by which a record goes with its end."""
     return TaskEvent(
         new.revision + 1,
         now,

@@ -5,13 +5,12 @@ encodes and counts what they share once for all of them; that it is shared is a 
 of value, never of identity. The same goes for runs that end together.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Generic, TypeVar
 
 import msgspec
 
 from andon.lifecycle.births import owes
-from andon.lifecycle.daily import Tally
 from andon.lifecycle.effects import DecidedMove, Effects, of_change, of_new
 from andon.lifecycle.indexes import IndexEntry
 from andon.lifecycle.interrupting import BY_OTHERS
@@ -21,16 +20,6 @@ from andon.model.words import State
 _ACTIVE = State.ACTIVE  # see `admission`
 
 Move = TypeVar("Move", bound=DecidedMove)
-
-
-class EndedRuns(msgspec.Struct, frozen=True, gc=False):
-    """Runs of one queue that end alike: they change the same counts."""
-
-    queue: str
-    state: State  #: in which the runs leave their tasks
-    dead_letter: bool  #: whether the tasks are dead letters now
-    tally: Tally | None
-    count: int  #: how many they are
 
 
 class NewTasks(msgspec.Struct, frozen=True, gc=False):
@@ -64,13 +53,13 @@ def alike(tasks: Sequence[Task]) -> list[NewTasks]:
     start = 0
     for end in range(1, len(tasks) + 1):
         first = tasks[start]
-        if end == len(tasks) or not _begin_alike(first, tasks[end]):
+        if end == len(tasks) or not begin_alike(first, tasks[end]):
             batches.append(NewTasks(first.status, of_new(first), tasks[start:end]))
             start = end
     return batches
 
 
-def _begin_alike(one: Task, other: Task) -> bool:
+def begin_alike(one: Task, other: Task) -> bool:
     """Whether two new records have one status, and definitions with the same index entry: these are
     the fields of a definition that `indexes.entry_of` and `effects.of_new` read."""
     a, b = one.definition, other.definition
@@ -148,17 +137,3 @@ def _end_alike(common: DecidedMove, other: DecidedMove) -> bool:
         and one.policy == two.policy
         and a.policy == b.policy
     )
-
-
-def ended_runs(effects: Iterable[Effects]) -> list[EndedRuns]:
-    """Ends of runs, by what they have in common. Each of the effects must be one
-    (`Effects.ends_run`)."""
-    counts: dict[tuple[str, State | None, bool, Tally | None], int] = {}
-    for one in effects:
-        common = one.queue, one.state, one.dead_letter_in, one.tally
-        counts[common] = counts.get(common, 0) + 1
-    return [
-        EndedRuns(queue, state, dead_letter, tally, count)
-        for (queue, state, dead_letter, tally), count in counts.items()
-        if state is not None
-    ]

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
 
 _PENDING, _ACTIVE, _BLOCKED = State.PENDING, State.ACTIVE, State.BLOCKED
 _ON_ITS_OWN = frozenset((None, *State)) - {_BLOCKED, State.UNKNOWN}
-"""Where a record comes from if nothing is kept of it but itself, its lists and its timer: a blocked
-task has a count of dependencies beside it, and of one that does not decode it is not known what it
-has."""
+"""Where a record comes from if nothing is kept of it but itself, its lists and its timer: a
+blocked task has a count of dependencies beside it, and of one that does not decode nobody knows
+what it has."""
+_NO_LISTS: tuple[str, ...] = ()
 
 
 class DecidedMove(Protocol):
@@ -98,8 +99,9 @@ class Effects(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def ends_run(self) -> bool:
-        """Whether a run in hand ends, and is `is_bare`: by far the most frequent change."""
-        return self.frees_slot and self.is_bare
+        """Whether a run in hand ends, and is `is_bare`: by far the most frequent change. An active
+        task has no place in a queue and no mark to leave, and had not ended."""
+        return self.frees_slot and self.ready_in is None and not self.lists_out and self.is_separate
 
     @property
     def stays_in_place(self) -> bool:
@@ -189,15 +191,13 @@ def of_change(
     and after it are known. Of its `discard` see `of_discard`."""
     before, status, event = change.before, change.after, change.event
     definition, left = before.definition, before.status.state
-    state, ready_in = None, None
+    state, ready_in, lists_in = None, None, _NO_LISTS
     if status is not None:
         if after is None:
             after = entry_of(Task(definition=definition, status=status, cell=before.cell))
-        state, ready_in = after.state, after.ready
+        state, ready_in, lists_in = after.state, after.ready, after.lists
     unique = definition.unique_key is not None
-    ready_out, dead_letter_out, takes, frees = None, False, None, None
-    lists_in: tuple[str, ...] = () if after is None else after.lists
-    lists_out: tuple[str, ...] = ()
+    ready_out, dead_letter_out, takes, frees, lists_out = None, False, None, None, _NO_LISTS
     if left is not _ACTIVE or unique:  # else it is indexed by no more than its definition says
         if old is None:
             old = entry_of(before)

@@ -12,7 +12,7 @@ from andon.lifecycle.apply import is_dead_letter
 from andon.lifecycle.births import keeps_key
 from andon.lifecycle.parents import spare, to_satisfy
 from andon.lifecycle.routing import kind_of
-from andon.lifecycle.timers import first_limit, next_timer
+from andon.lifecycle.timers import claimable_until, first_limit, next_timer
 from andon.model.task import Definition, Task
 from andon.model.words import DEAD_LETTER_STATES, State
 
@@ -79,12 +79,10 @@ def entry_of(task: Task) -> IndexEntry:
     """The index entry of a record."""
     definition, status = task.definition, task.status
     state = status.state
-    timer = next_timer(task)
-    ready = None
+    ready, remaining, may_fail = None, 0, None
     if state is _PENDING:
-        # Its one timer is the moment from which it cannot be claimed any more (docs/rulings.md,
-        # R6).
         policy = task.policy
+        timer = claimable_until(status, policy)
         ready = ReadyEntry(
             status.priority,
             status.order,
@@ -92,6 +90,10 @@ def entry_of(task: Task) -> IndexEntry:
             first_limit(status, policy),
             kind_of(definition, policy),
         )
+    else:
+        timer = next_timer(task)
+        if state is _BLOCKED:
+            remaining, may_fail = to_satisfy(definition), spare(definition)
     unique_key, unique_until = definition.unique_key, None
     if unique_key is not None:
         policy = task.policy
@@ -100,9 +102,6 @@ def entry_of(task: Task) -> IndexEntry:
             unique_key = None
         elif policy.unique_period is not None:
             unique_until = status.created_at + round(policy.unique_period * 1000)
-    remaining, may_fail = 0, None
-    if state is _BLOCKED:
-        remaining, may_fail = to_satisfy(definition), spare(definition)
     failed = state in DEAD_LETTER_STATES
     return IndexEntry(
         definition.queue,

@@ -15,10 +15,14 @@ from andon.model.words import TERMINAL, Reason, State
 _PENDING, _ACTIVE = State.PENDING, State.ACTIVE
 """What every record needs that is written, see `admission`."""
 
-VERIFY_FIRST_MS = 2_000
+VERIFY_FIRST_MS = 5_000
 VERIFY_MOST_MS = 300_000
-"""A blocked task asks again about its dependencies after 2 s, then less and less often, every
-5 min at the least (docs/rulings.md, R8)."""
+"""A blocked task asks again about its dependencies after 5 s, then less and less often, every
+5 min at the least (docs/rulings.md, R8).
+
+Whoever ends a dependency tells it, and who keeps time looks every 5 s for ends that a crash left
+untold. Only a task that a crash kept from being linked depends on its own question. Were it asked
+sooner, thousands that were submitted together would ask while they are linked and told anyway."""
 
 DEBT_MS = 2_000
 """A task that owes others looks after this time whether they are stored: by then whoever wrote the
@@ -28,12 +32,9 @@ move that bore them has stored them, or has died."""
 def next_timer(task: Task) -> int | None:
     """The earliest ms UTC at which something must happen to the task; None if nothing must."""
     status = task.status
-    state, deadline = status.state, status.deadline
+    state = status.state
     if state is _PENDING:
-        queue_timeout = task.policy.queue_timeout
-        if queue_timeout is not None and status.submitted_at is not None:
-            return _least(deadline, status.submitted_at + round(queue_timeout * 1000))
-        return deadline
+        return claimable_until(status, task.policy)
     if state is _ACTIVE:
         return _active_timer(task)
     if state in TERMINAL:
@@ -41,12 +42,21 @@ def next_timer(task: Task) -> int | None:
     if state is State.BLOCKED:
         # What is added to has long been verified as it was: it is not due at once.
         since = _blocked_since(task) if status.added else status.created_at
-        return _least(deadline, since + VERIFY_FIRST_MS)
+        return _least(status.deadline, since + VERIFY_FIRST_MS)
     if state is State.SCHEDULED or state is State.RETRY:
-        return _least(deadline, status.run_at)
+        return _least(status.deadline, status.run_at)
     if state is State.RECURRING:
         return _owes_since(status) + DEBT_MS if owes(status) else _fires_at(status)
     return None
+
+
+def claimable_until(status: Status, policy: Policy) -> int | None:
+    """The one timer of a pending task: the moment from which it cannot be claimed any more
+    (docs/rulings.md, R6); None if there is none."""
+    timeout = policy.queue_timeout
+    if timeout is None or status.submitted_at is None:
+        return status.deadline
+    return _least(status.deadline, status.submitted_at + round(timeout * 1000))
 
 
 def rearm(task: Task, now: int) -> int | None:
@@ -159,8 +169,9 @@ def _deadline_covers_run(status: Status, policy: Policy) -> bool:
 def _gone_at(task: Task) -> int | None:
     status = task.status
     kept = kept_for(task, status)
-    end = None if kept is None or status.finished_at is None else status.finished_at + kept
-    return _least(end, status.expires_at)
+    if kept is None or status.finished_at is None:
+        return status.expires_at
+    return _least(status.finished_at + kept, status.expires_at)
 
 
 def _fires_at(status: Status) -> int | None:

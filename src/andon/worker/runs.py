@@ -104,11 +104,6 @@ class Runs:
         self.type_freed = False
         """A limited type had no room and has some again: worth a claim even without a hint."""
 
-    @property
-    def reporting(self) -> int:
-        """Runs whose handler has ended and whose report is under way."""
-        return len(self.in_hand) - self.running
-
     def when_freed(self, act: Callable[[], None]) -> None:
         """Call `act` whenever a handler has ended or a report was taken."""
         self._freed = act

@@ -14,6 +14,7 @@ from andon.contract.edges import Link
 from andon.contract.limits import MAX_BATCH
 from andon.contract.outcomes import ChangeKind, CreateKind
 from andon.lifecycle.commands import Cancel, Complete
+from andon.lifecycle.daily import Tally
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.postgres import PostgresStore, ends
@@ -161,7 +162,7 @@ async def test_ends_that_are_alike_leave_what_each_leaves_by_itself(
     assert {c.kind for c in await kit.store.commit(changes[:2])} == {ChangeKind.APPLIED}
     assert any("commit_ends" in sql for sql in sent)
     assert not any("commit_changes" in sql for sql in sent)
-    monkeypatch.setattr(ends, "alike", lambda *_: [])
+    monkeypatch.setattr(ends, "are_alike", lambda *_: False)
     assert {c.kind for c in await kit.store.commit(changes[2:])} == {ChangeKind.APPLIED}
     assert any("commit_changes" in sql for sql in sent)
     rows = [await db.fetch(_ENDED.format(schema=schema), task.id) for task in tasks]
@@ -172,6 +173,24 @@ async def test_ends_that_are_alike_leave_what_each_leaves_by_itself(
         found_task = await kit.there(task.id)
         assert (found_task.state, found_task.result) == (State.COMPLETED, result)
         assert [e.revision for e in (await kit.store.history(task.id)).events] == [1, 2, 3]
+
+
+async def test_ends_in_several_queues_are_one_call_and_counted_each_in_its_own(
+    kit: Kit, tell_of_statements: TellOfStatements
+) -> None:
+    queues = ("one", "two", "one")
+    for queue in queues:
+        await kit.submit(queue=queue)
+    tasks = await kit.claim(limit=3, queues=("one", "two"))
+    sent: list[str] = []
+    tell_of_statements(sent.append)
+    await kit.store.commit([kit.change(task, Complete(result=b"1")) for task in tasks])
+    assert not any("commit_changes" in sql for sql in sent)
+    found = {stats.queue: stats.counts for stats in await kit.store.stats()}
+    assert found == {"one": {State.COMPLETED: 2}, "two": {State.COMPLETED: 1}}
+    tallies = await kit.store.tallies(None, 0)
+    ended = {one.queue: one.count for one in tallies if one.tally == Tally.FINISHED}
+    assert ended == {"one": 2, "two": 1}
 
 
 async def test_of_ends_that_are_alike_those_that_came_too_late_are_told(kit: Kit) -> None:

@@ -124,11 +124,18 @@ function pulsing(state) {
   if (pulse) pulse.dataset.state = state;
 }
 
+// How old what is shown may be, where it is costly to read and so read more seldom than usual.
+function ageing(seconds) {
+  const said = pulse?.querySelector(".live-only");
+  if (said) said.textContent = seconds ? `live, up to ${seconds} s old` : "live";
+}
+
 function connect() {
   clearTimeout(again);
   stream = new EventSource(body.dataset.live);
   stream.addEventListener("open", () => {
     pulsing("on");
+    ageing(0); // until the stream says otherwise
     if (notice.dataset.gone) {
       delete notice.dataset.gone;
       say("");
@@ -138,6 +145,7 @@ function connect() {
     swap(event.data);
     pulsing("on");
   });
+  stream.addEventListener("age", (event) => ageing(Number(event.data)));
   stream.addEventListener("notice", (event) => {
     say(event.data);
     pulsing("off");

@@ -115,7 +115,7 @@ def summary(place: "Place", view: Andon) -> "Renderable":
                     h.span(".key-bad")["failed"],
                 ],
             ],
-            charts.throughput(view.line, view.now, KEPT_MS),
+            charts.throughput(view.line, KEPT_MS),
         ],
         h.div(".card")[
             h.h2["Needs a look"],

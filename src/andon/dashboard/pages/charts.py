@@ -18,18 +18,17 @@ _SHADES = 12
 """Shades of bands. All cells of one are one element, so that a browser has few to lay out."""
 
 
-def throughput(
-    points: Sequence[tuple[int, float, float]], now: int, window_ms: int
-) -> "Renderable":
-    """Runs that ended per second, as an area; those that failed, as a second one below."""
+def throughput(points: Sequence[tuple[int, float, float]], window_ms: int) -> "Renderable":
+    """Runs that ended per second, as an area; those that failed, as a second one below. Its right
+    end is the last of the points, so while nothing ends it stays the same."""
     top = max((processed for _, processed, _ in points), default=0.0)
     scale = _HEIGHT / _ceiling(top)
+    newest = points[-1] if points else (0, 0.0, 0.0)
     drawn = [
-        (_WIDTH * (1 - (now - at) / window_ms), processed * scale, failed * scale)
-        for at, processed, failed in points
+        (_WIDTH * (1 - (newest[0] - at) / window_ms), processed * scale, failed * scale)
+        for at, processed, failed in _bends(points)
     ]
-    newest = points[-1][1] if points else 0.0
-    label = f"Runs that ended per second, last {window_ms // 60_000} minutes: now {newest:.1f}, "
+    label = f"Runs that ended per second, last {window_ms // 60_000} minutes: now {newest[1]:.1f}, "
     return h.svg(
         ".chart", viewBox=f"0 0 {_WIDTH} {_HEIGHT}", preserveAspectRatio="none", role="img",
         aria_label=f"{label}at most {top:.1f}",
@@ -44,6 +43,16 @@ def throughput(
         ],
         h.line(".axis", x1="0", y1=str(_HEIGHT - 0.5), x2=str(_WIDTH), y2=str(_HEIGHT - 0.5)),
     ]  # fmt: skip
+
+
+def _bends(points: Sequence[tuple[int, float, float]]) -> list[tuple[int, float, float]]:
+    """The points without those within a level stretch, which change nothing of a line."""
+    last = len(points) - 1
+    return [
+        point
+        for place, point in enumerate(points)
+        if place in (0, last) or not points[place - 1][1:] == point[1:] == points[place + 1][1:]
+    ]
 
 
 def bars(days: Sequence[tuple[str, int, int]], *, label: str) -> "Renderable":

@@ -1,7 +1,8 @@
 """Live rates: how fast tasks come and end, from counters read twice. Pure."""
 
+import itertools
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -12,6 +13,9 @@ WINDOW_MS = 10_000
 
 KEPT_MS = 180_000
 """A line of the last three minutes is drawn."""
+
+STEP_MS = 2_000
+"""A point of that line."""
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -33,39 +37,45 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Sample(msgspec.Struct, frozen=True):
     at: int
-    days: dict[tuple[str, str], Counted]  #: by queue and day
+    grown: dict[str, Counted]  #: what came since the sample before, by queue, where anything did
 
 
 class Sampler:
-    """Counters as they were read, the newest last."""
+    """What counters grew by from reading to reading, the newest last. Readings within a step of
+    time are one sample, so that what a line costs does not hang on how often it is read."""
 
     def __init__(self) -> None:
         self._samples: deque[_Sample] = deque()
+        self._days: dict[tuple[str, str], Counted] = {}  # as read last, by queue and day
 
     def add(self, now: int, histories: Iterable[QueueHistory]) -> None:
         """Take in what the store says now."""
+        samples = self._samples
+        if samples and now <= samples[-1].at:
+            return
         days = {
             (history.queue, day.day): Counted(day.submitted, day.processed, day.failed)
             for history in histories
             for day in history.days
         }
-        if self._samples and now <= self._samples[-1].at:
-            return
-        self._samples.append(_Sample(now, days))
-        while self._samples[0].at < now - KEPT_MS:
-            self._samples.popleft()
+        sample = _Sample(now, _grown(self._days, days) if samples else {})
+        self._days = days
+        # Whatever came since the first is in the others, so nothing is added to the first.
+        if len(samples) > 1 and _step(samples[-1].at) == _step(now):
+            sample = _Sample(now, _sum((samples.pop().grown, sample.grown)))
+        samples.append(sample)
+        while _step(samples[0].at) < _step(now - KEPT_MS):
+            samples.popleft()
 
     def rates(self, queues: Iterable[str] | None = None) -> Rates:
         """The rates of these queues, or of all."""
         if len(self._samples) < 2:
             return Rates()
         newest = self._samples[-1]
-        before = next(s for s in self._samples if s.at >= newest.at - WINDOW_MS)
-        if before is newest:
-            before = self._samples[-2]
+        since = [one for one in self._samples if one.at >= newest.at - WINDOW_MS]
+        before, *after = since if len(since) > 1 else list(self._samples)[-2:]
         seconds = (newest.at - before.at) / 1000
-        wanted = None if queues is None else set(queues)
-        grown = _grown(before, newest, wanted)
+        grown = _of(_sum(one.grown for one in after), queues)
         return Rates(
             submitted=grown.submitted / seconds,
             processed=grown.processed / seconds,
@@ -74,29 +84,63 @@ class Sampler:
         )
 
     def line(self, queues: Iterable[str] | None = None) -> list[tuple[int, float, float]]:
-        """Runs that ended per second, and those of them that failed, from sample to sample: when
-        (ms UTC), and how many."""
+        """Runs that ended per second, and those of them that failed, from sample to sample: the end
+        of its step (ms UTC), and how many."""
         wanted = None if queues is None else set(queues)
         points: list[tuple[int, float, float]] = []
-        for before, after in zip(self._samples, list(self._samples)[1:], strict=False):
+        for before, after in itertools.pairwise(self._samples):
             seconds = (after.at - before.at) / 1000
-            grown = _grown(before, after, wanted)
-            points.append((after.at, grown.processed / seconds, grown.failed / seconds))
+            grown = _of(after.grown, wanted)
+            ends = (_step(after.at) + 1) * STEP_MS
+            points.append((ends, grown.processed / seconds, grown.failed / seconds))
         return points
 
 
-def _grown(before: _Sample, after: _Sample, queues: set[str] | None) -> Counted:
-    """What came in between. A day that was not there before began at zero; a queue that was
-    deleted meanwhile counts for nothing."""
-    submitted = processed = failed = 0
-    for place, now in after.days.items():
-        if queues is not None and place[0] not in queues:
-            continue
-        then = before.days.get(place) or Counted()
-        submitted += max(0, now.submitted - then.submitted)
-        processed += max(0, now.processed - then.processed)
-        failed += max(0, now.failed - then.failed)
-    return Counted(submitted, processed, failed)
+def _step(at: int) -> int:
+    return at // STEP_MS
+
+
+def _grown(
+    before: Mapping[tuple[str, str], Counted], after: Mapping[tuple[str, str], Counted]
+) -> dict[str, Counted]:
+    """What came in between, by queue. A day that was not there before began at zero; a queue that
+    was deleted meanwhile counts for nothing."""
+    grown: dict[str, Counted] = {}
+    for (queue, day), now in after.items():
+        then = before.get((queue, day)) or Counted()
+        if now != then:
+            more = Counted(
+                max(0, now.submitted - then.submitted),
+                max(0, now.processed - then.processed),
+                max(0, now.failed - then.failed),
+            )
+            grown[queue] = _both(grown[queue], more) if queue in grown else more
+    return grown
+
+
+def _sum(several: Iterable[Mapping[str, Counted]]) -> dict[str, Counted]:
+    summed: dict[str, Counted] = {}
+    for grown in several:
+        for queue, more in grown.items():
+            summed[queue] = _both(summed[queue], more) if queue in summed else more
+    return summed
+
+
+def _of(grown: Mapping[str, Counted], queues: Iterable[str] | None) -> Counted:
+    """What came in these queues together, or in all."""
+    names = grown.keys() if queues is None else grown.keys() & set(queues)
+    found = Counted()
+    for name in names:
+        found = _both(found, grown[name])
+    return found
+
+
+def _both(one: Counted, other: Counted) -> Counted:
+    return Counted(
+        one.submitted + other.submitted,
+        one.processed + other.processed,
+        one.failed + other.failed,
+    )
 
 
 def per_second(value: float) -> str:

@@ -57,8 +57,8 @@ class ServerClock:
             if not self.newest:
                 self._last = 0  # what was known before was our own clock
             else:
-                is_long = away is not None and (heard - away) * 1000 > JUMP_MS
-                if is_long or at - estimate > JUMP_MS:
+                jumped = at - estimate > JUMP_MS
+                if jumped or (away is not None and (heard - away) * 1000 > JUMP_MS):
                     self._patience = at + LEASE_PATIENCE_MS
                 if at < estimate and not (self._follows and at < estimate - JUMP_MS):
                     return  # an older reply, or one that was long on its way

@@ -36,12 +36,12 @@ class NamedHeap(Generic[K]):
             self._rebuild()
 
     def discard(self, name: str) -> bool:
-        """Remove the name; False if it was not there."""
-        if self._keys.pop(name, None) is None:
-            return False
-        if len(self._heap) > 2 * len(self._keys) + _MIN_STALE:
+        """Remove the name, if it is there; whether any other is left."""
+        if self._keys.pop(name, None) is not None and (
+            len(self._heap) > 2 * len(self._keys) + _MIN_STALE
+        ):
             self._rebuild()
-        return True
+        return bool(self._keys)
 
     def first(self) -> tuple[K, str] | None:
         """The least key and its name."""

@@ -208,6 +208,5 @@ def _add(lists: _Lists, name: str, place: _Place) -> None:
 
 
 def _remove(lists: _Lists, name: str, place: _Place) -> None:
-    lists[name].remove(place)
-    if not lists[name]:
+    if not lists[name].remove(place):
         del lists[name]

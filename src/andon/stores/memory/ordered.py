@@ -37,8 +37,8 @@ class Ordered(Generic[P]):
             self._lasts.insert(at, run[half - 1])
             del run[half:]
 
-    def remove(self, place: P) -> None:
-        """Remove a place that is there."""
+    def remove(self, place: P) -> bool:
+        """Remove a place that is there; whether any other is left."""
         at = bisect_left(self._lasts, place)
         run = self._runs[at]
         index = bisect_left(run, place)
@@ -49,6 +49,7 @@ class Ordered(Generic[P]):
             self._lasts[at] = run[-1]
         else:
             del self._runs[at], self._lasts[at]
+        return bool(self._runs)
 
     def after(self, place: P | None) -> Iterator[P]:
         """Places greater than `place` (None: all), ascending."""

@@ -187,15 +187,11 @@ class Ready:
             return
         queue = row.task.definition.queue
         lanes = self._lanes[row.partition, queue]
-        lane = lanes[kind]
-        lane.discard(row.id)
-        if not lane:
+        if not lanes[kind].discard(row.id):
             del lanes[kind]
             if not lanes:
                 del self._lanes[row.partition, queue]
-        ages = self._ages[queue]
-        ages.discard(row.id)
-        if not ages:
+        if not self._ages[queue].discard(row.id):
             del self._ages[queue]
 
     def _balance(self, gate: _Gate, limit: int | None) -> bool:

@@ -111,11 +111,11 @@ class Records:
         """Store a move and carry out its effects; `token` is that of the claim which made it."""
         old, new = row.entry, effects.entry
         assert new is not None
-        changes_hands = row.task.status.run != task.status.run
-        if changes_hands:
+        had, has = row.task.status.run, task.status.run
+        if had and had != has:
             self._let_go(row)
         row.task, row.entry = task, new
-        if changes_hands:
+        if has and had != has:
             self._take_up(row, token)
         self.lists.move(row, old, new)
         self._follow(row, effects, now)

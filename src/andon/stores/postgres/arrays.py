@@ -9,5 +9,4 @@ from collections.abc import Sequence
 
 def numbers(values: Sequence[int | None]) -> str:
     """What `$n::text::bigint[]` takes."""
-    text = str(list(values))[1:-1]
-    return "{" + (text.replace("None", "NULL") if None in values else text) + "}"
+    return "{" + str(list(values))[1:-1].replace("None", "NULL") + "}"

@@ -1,7 +1,7 @@
 """Claiming: what is asked for, and the records that come back stamped."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -47,6 +47,24 @@ class _Stamping:
         return stamped(Task(definition=definition, status=self._status, ref=row["seq"]), stamp)
 
 
+def _limits(request: ClaimRequest, ids: Mapping[str, int]) -> tuple[list[int], ...]:
+    """Numbers of the task types that there is no room for, of those that there is little room for,
+    and how much of each of these. A type without a number has no tasks."""
+    full: list[int] = []
+    limited: list[int] = []
+    left: list[int] = []
+    for name, room in request.room.items():
+        number = ids.get(name)
+        if number is None or room >= request.limit:
+            continue
+        if room <= 0:
+            full.append(number)
+        else:
+            limited.append(number)
+            left.append(room)
+    return full, limited, left
+
+
 class Claiming:
     """Claims tasks: the one move that the store makes itself."""
 
@@ -58,12 +76,7 @@ class Claiming:
         """Stamp pending tasks in the order that the request asks for."""
         server = self._server
         ids = server.names.ids
-        await server.names.know_if_there(request.queues, request.room)
-        room = {
-            ids[name]: left
-            for name, left in request.room.items()
-            if name in ids and left < request.limit
-        }
+        await server.names.know_if_there((*request.queues, *request.room))
         queues = [ids[name] for name in request.queues if name in ids]
         ear = server.wake.ear
         if request.parks and (ear is None or not queues):
@@ -76,9 +89,7 @@ class Claiming:
             numbers(queues),
             request.limit,
             request.lease_ms,
-            [number for number, left in room.items() if left <= 0],
-            [number for number, left in room.items() if left > 0],
-            [left for left in room.values() if left > 0],
+            *_limits(request, ids),
             request.partition,
             [ids[name] for name in intent.queues if name in ids],
             intent.number,

@@ -216,6 +216,8 @@ class Committing:
         return await each_alone(self._commit_all, changes, change_refused) if changes else []
 
     async def _commit_all(self, changes: Sequence[Change]) -> list[Changed]:
+        if len(changes) == 1:
+            return await self._commit(changes)
         order = sorted(range(len(changes)), key=lambda i: changes[i].before.ref)
         # in the order of their keys, in which every commit locks rows
         told = await self._commit([changes[i] for i in order])
@@ -229,12 +231,11 @@ class Committing:
     ) -> list[Changed]:
         server = self._server
         batches = moved_alike(changes)
-        effects = [batch.effects for batch in batches for _ in batch.moves]
-        runs = [] if one_by_one else ends.alike(batches)
-        if runs:
-            columns, topics = await ends.arguments(runs, changes, effects, server.names)
+        if not one_by_one and ends.are_alike(batches):
+            columns, topics = await ends.arguments(batches, changes, server.names)
             row = await server.call(server.calls.commit_ends, *columns)
         else:
+            effects = [batch.effects for batch in batches for _ in batch.moves]
             batch = Commit(changes, effects, self._partition_of)
             columns, topics = await batch.arguments(server.names)
             row = await server.call(server.calls.commit, *columns)

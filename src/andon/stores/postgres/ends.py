@@ -1,8 +1,7 @@
 """Committing the ends of runs that are alike, the most frequent batch by far: common values are
 sent once, the others per change (sql/functions/commit_ends.sql).
 
-The counts they change are the same (`lifecycle.batches.EndedRuns`); `_goes_so` checks the other
-conditions.
+What is counted of them is the same, and what else this way asks of them is said in `_goes_so`.
 """
 
 from collections.abc import Sequence
@@ -10,7 +9,7 @@ from math import inf
 from typing import Any
 
 from andon.contract.requests import Change
-from andon.lifecycle.batches import EndedRuns, Moves, ended_runs
+from andon.lifecycle.batches import Moves
 from andon.lifecycle.effects import Effects
 from andon.stores.kit.codec import encode, encode_event
 from andon.stores.kit.topics import topics_of
@@ -18,20 +17,31 @@ from andon.stores.postgres.arrays import numbers
 from andon.stores.postgres.names import Names
 
 
-def alike(batches: Sequence[Moves[Change]]) -> list[EndedRuns]:
-    """The runs that the changes end for good, by queue, if all are counted as the same; else
-    nothing."""
+def are_alike(batches: Sequence[Moves[Change]]) -> bool:
+    """Whether the changes end runs for good, and are counted as the same but for their queues."""
+    first = batches[0].effects
     for batch in batches:
-        if not (_ends_for_good(batch.effects) and all(map(_goes_so, batch.moves))):
-            return []
-    runs = ended_runs(batch.effects for batch in batches for _ in batch.moves)
-    is_one = len({(run.state, run.dead_letter, run.tally) for run in runs}) == 1
-    return runs if is_one else []
+        effects = batch.effects
+        if not (
+            _ends_for_good(effects)
+            and (effects is first or _is_counted_as(first, effects))
+            and all(map(_goes_so, batch.moves))
+        ):
+            return False
+    return True
 
 
 def _ends_for_good(effects: Effects) -> bool:
     """Whether a worker has ended its run, and the task with it."""
     return effects.ends_run and effects.ends and not effects.interrupts
+
+
+def _is_counted_as(one: Effects, other: Effects) -> bool:
+    return (
+        one.state is other.state
+        and one.tally is other.tally
+        and one.dead_letter_in == other.dead_letter_in
+    )
 
 
 def _goes_so(change: Change) -> bool:
@@ -51,44 +61,47 @@ def _goes_so(change: Change) -> bool:
 
 
 async def arguments(
-    runs: Sequence[EndedRuns],
-    changes: Sequence[Change],
-    effects: Sequence[Effects],
-    names: Names,
+    batches: Sequence[Moves[Change]], changes: Sequence[Change], names: Names
 ) -> tuple[list[Any], set[str]]:
     """Arguments of the statement after its first two, and the topics of its hints but for the
-    tasks' own. The changes come in the order in which their rows are to be locked."""
-    ended = [change.after for change in changes if change.after is not None]
-    await names.know([run.queue for run in runs])
+    tasks' own. The changes, those of the batches, come in the order in which their rows are to be
+    locked."""
+    first = batches[0].effects
+    assert first.state is not None
+    queues = {batch.effects.queue for batch in batches}
+    await names.know(queues)
     at = [change.event.at for change in changes]
-    timers = [one.timer for one in effects]
-    first = min(effects, key=_timer)  # their topics differ only by their timers
+    timers: list[int | None] = []
+    for batch in batches:
+        timers += [batch.effects.timer] * len(batch.moves)
+    soonest = min(batches, key=_timer).effects  # they differ in that alone, for who is notified
     return [
-        [names.ids[run.queue] for run in runs],
-        runs[0].state.value,
-        runs[0].tally,
-        runs[0].dead_letter,
+        [names.ids[queue] for queue in queues],
+        first.state.value,
+        first.tally,
+        first.dead_letter_in,
         numbers([change.before.ref for change in changes]),
         numbers([change.before.status.revision for change in changes]),
         numbers(timers),
         numbers(at),
-        [encode(status) for status in ended],
+        [encode(change.after) for change in changes],
         [encode_event(change.event, change.before.definition.id) for change in changes],
         *_results([change.result for change in changes]),
-        _lists(effects),
-    ], set(topics_of(first, max(at)))
+        _lists(batches),
+    ], set(topics_of(soonest, max(at)))
 
 
-def _timer(effects: Effects) -> float:
-    return inf if effects.timer is None else effects.timer
+def _timer(batch: Moves[Change]) -> float:
+    timer = batch.effects.timer
+    return inf if timer is None else timer
 
 
-def _lists(effects: Sequence[Effects]) -> list[str]:
+def _lists(batches: Sequence[Moves[Change]]) -> list[str]:
     """The list by name that each enters, that of its failures, if they enter any: of ends in one
     state all do or none does."""
-    if not effects[0].lists_in:
+    if not batches[0].effects.lists_in:
         return []
-    return [name for one in effects for (name,) in (one.lists_in,)]
+    return [name for batch in batches for (name,) in (batch.effects.lists_in,) for _ in batch.moves]
 
 
 def _results(results: list[bytes | None]) -> tuple[list[bytes | None], bytes | None]:

@@ -25,23 +25,23 @@ class Names:
         self._calls = calls
 
     async def know(self, names: Iterable[str]) -> bool:
-        """Make sure that these have numbers. Returns whether one had none here yet."""
-        new = {name for name in names if name not in self.ids}
+        """Make sure that these have numbers; whether one had none here yet."""
+        new = set(names).difference(self.ids)
         if new:
             self._learn(await self._run(self._calls.name_ids, sorted(new)))
         return bool(new)
 
-    async def know_if_there(self, *groups: Iterable[str]) -> None:
+    async def know_if_there(self, names: Iterable[str]) -> None:
         """Look up those that are not known here; they need not exist."""
-        new = sorted({name for group in groups for name in group if name not in self.ids})
+        new = set(names).difference(self.ids)
         if new:
-            self._learn(await self._run(self._calls.find_names, new))
+            self._learn(await self._run(self._calls.find_names, sorted(new)))
 
     async def know_lanes(self, lanes: Iterable[Lane]) -> None:
         """Make sure that these lanes have numbers."""
-        new = sorted({lane for lane in lanes if lane not in self.lanes})
+        new = set(lanes).difference(self.lanes)
         if new:
-            columns = [list(column) for column in zip(*new, strict=True)]
+            columns = [list(column) for column in zip(*sorted(new), strict=True)]
             rows = await self._run(self._calls.lane_ids, *columns)
             self.lanes.update({tuple(row)[1:]: row[0] for row in rows})
 

@@ -24,7 +24,8 @@ _CLAIMED = 4
 
 _HEAD = 7
 """What it says first: time, kind, runs given to the token before, refills, limited queues, kinds
-not known to the memo of the claim's code, and whether there may be more for who asks again."""
+not known to the memo of the claim's code, and whether there may be more for who asks again. None
+stands for refills, queues and kinds where there are none."""
 
 _WITH_GRANTS = "~"
 """Ends the token of a claim made with grants; a repeat of the claim finds the runs of both."""
@@ -46,7 +47,7 @@ class _Look(msgspec.Struct):
 
     tasks: list[Task]
     broken: list[str]  #: ids of records that do not decode
-    limited: list[Any]
+    limited: list[Any] | None
     is_repeat: bool  #: these are all runs that were given to the token
     may_be_more: bool
 
@@ -122,12 +123,13 @@ async def _look(
         found = records_in(reply, 2)
         tasks = [task for _, task in found if task.state is State.ACTIVE]
         broken = [task_id for task_id, task in found if task.state is State.UNKNOWN]
-        look = _Look(tasks, broken, [], is_repeat=True, may_be_more=False)
+        look = _Look(tasks, broken, None, is_repeat=True, may_be_more=False)
     else:
         tasks, broken = _claimed(reply, request)
         waits, limited, undecided = reply[3:6]
-        for i in range(0, len(waits), 2):
-            at.refills.expect(waits[i].decode(), waits[i + 1] / 1000)
+        if waits:
+            for i in range(0, len(waits), 2):
+                at.refills.expect(waits[i].decode(), waits[i + 1] / 1000)
         if undecided and code is not None:
             await _remember(at, request.partition, code, undecided)
         look = _Look(tasks, broken, limited, is_repeat=False, may_be_more=reply[6] == 1)

@@ -8,14 +8,15 @@ from andon.contract.refusals import create_refused
 from andon.lifecycle.batches import NewTasks, alike
 from andon.lifecycle.daily import day_of
 from andon.lifecycle.effects import Effects
-from andon.model.task import Status, Task
+from andon.model.task import Task
 from andon.model.words import State
-from andon.stores.kit.codec import around_id, encode, encode_event, of_one_length
+from andon.stores.kit.codec import encode, encode_event, of_one_length
 from andon.stores.kit.partitions import rounds_of
 from andon.stores.redis import reserving
+from andon.stores.redis.beginnings import Beginning, group_of, in_common
 from andon.stores.redis.partitions import Partitions, Parts, is_short
 from andon.stores.redis.reading import states
-from andon.stores.redis.records import body, damage, packed_entry, records_in, score_of
+from andon.stores.redis.records import body, damage, packed_entry, records_in
 
 if TYPE_CHECKING:
     from types import CoroutineType
@@ -26,10 +27,16 @@ _HANDED_OFF = b"h"
 
 def create(at: Partitions, tasks: Sequence[Task]) -> "CoroutineType[Any, Any, list[Created]]":
     """Write new records with their events and index entries; outcomes in order."""
-    batches = alike(tasks)
-    if len(tasks) == 1 and _is_plain(batches[0].effects):
-        return _create_alone(at, tasks[0], batches[0])
-    return _create(at, tasks, batches)
+    if len(tasks) != 1:
+        return _create(at, tasks, alike(tasks))
+    task = tasks[0]
+    beginning = at.newest.of(task)
+    if beginning is None:
+        batches = alike(tasks)
+        if not _is_plain(batches[0].effects):
+            return _create(at, tasks, batches)
+        beginning = at.newest.put(task, batches[0])
+    return _create_alone(at, task, beginning)
 
 
 async def _create(
@@ -61,19 +68,14 @@ def _outcomes(replies: Sequence[Any]) -> list[Created]:
     return [CREATED if reply is None else _outcome(reply) for reply in replies]
 
 
-async def _create_alone(at: Partitions, task: Task, batch: NewTasks) -> list[Created]:
+async def _create_alone(at: Partitions, task: Task, beginning: Beginning) -> list[Created]:
     """The same for one plain task, as most that are awaited one after another: what batches need
     and it does not costs a tenth of the whole submit."""
     definition = task.definition
     partition = 0 if at.count == 1 else at.of(definition.id)
-    packed = encode((_group(batch, 1),))
-    parts = (
-        *_in_common(task.status, definition.id),
-        definition.id,
-        encode(definition),
-        definition.digest,
-    )
-    reply = await at.run_packed("create", partition, packed, parts, last=at.handed_off, spin=True)
+    group, status, begun = beginning
+    parts = (status, begun, definition.id, encode(definition), definition.digest)
+    reply = await at.run_packed("create", partition, group, parts, last=at.handed_off, spin=True)
     at.handed_off = reply[1:] == [_HANDED_OFF]
     return [CREATED if len(reply) == 1 else _outcome(reply[1])]
 
@@ -105,13 +107,13 @@ def _parts(
     here = dict.fromkeys(numbers[place] for place in places)
     common, first_id = batches[numbers[places[0]]].status, tasks[places[0]].definition.id
     shared = one_length and all(batches[number].status == common for number in here)
-    parts: list[bytes | str] = [*_in_common(common, first_id)] if shared else [b"", b""]
+    parts: list[bytes | str] = [*in_common(common, first_id)] if shared else [b"", b""]
     last, status_body = -1, b""
     for place in places:
         definition, number = tasks[place].definition, numbers[place]
         if number != last:
             last = number
-            groups.append(_group(batches[number], 0))
+            groups.append(group_of(batches[number], 0))
             if not shared:
                 status_body = encode(batches[number].status)
         groups[-1][-1] += 1
@@ -120,23 +122,6 @@ def _parts(
             event = batches[number].status.events[-1]
             parts += (status_body, encode_event(event, definition.id))
     return groups, parts
-
-
-def _group(batch: NewTasks, size: int) -> list[Any]:
-    entry, status, effects = batch.entry, batch.status, batch.effects
-    assert entry.ready is not None
-    packed = packed_entry(entry, batch.tasks[0], status)
-    created = str(status.created_at)
-    head = f"{status.revision} {created} "
-    kind, score = entry.ready.kind, score_of(entry.ready)
-    day = day_of(status.events[-1].at)
-    lists = entry.lists or False
-    return [packed, head, entry.queue, kind, created, score, day, effects.tally, lists, size]
-
-
-def _in_common(status: Status, task_id: str) -> tuple[bytes, bytes]:
-    """A status, and its event as far as the id; after that comes only that there is no result."""
-    return encode(status), around_id(status.events[-1], task_id)[0]
 
 
 async def _create_apart(

@@ -9,6 +9,7 @@ import hiredis
 
 from andon.stores.kit.codec import encode
 from andon.stores.kit.partitions import partition_of
+from andon.stores.redis.beginnings import NewestBeginning
 from andon.stores.redis.clock import RedisClock
 from andon.stores.redis.errors import refusal, word_of
 from andon.stores.redis.hints import Refills, Subscription
@@ -47,6 +48,7 @@ class Partitions:
             False  #: the newest record that was created alone was handed to a parked claim
         )
         self.told: set[tuple[str, int]] = set()  #: codes whose own kinds were told to a partition
+        self.newest = NewestBeginning()
         self._subscription = subscription
 
     @cached_property

@@ -17,7 +17,7 @@ from andon.contract.topics import control_topic
 from andon.lifecycle.apply import set_aside as set_aside_event
 from andon.lifecycle.batches import moved_alike
 from andon.lifecycle.constants import DAY_MS, SUBMIT_WINDOW_MS
-from andon.lifecycle.daily import day_of
+from andon.lifecycle.daily import Tally, day_of
 from andon.lifecycle.effects import Effects, of_discard
 from andon.lifecycle.repeats import tombstone_of
 from andon.model.task import Task, Tombstone
@@ -33,6 +33,10 @@ from andon.stores.sqlite.transaction import DEAD, PARKED, Transaction
 
 _GONE = Changed(ChangeKind.GONE)
 
+_Counted = tuple[str, State | None, State | None, bool, Tally | None]
+"""What a move is counted by: its queue, the states that it leaves and enters, whether it makes a
+dead letter, and what it is in the daily history."""
+
 
 class Prepared(msgspec.Struct, frozen=True, gc=False):
     """A change with its effects, encoded before the transaction."""
@@ -40,6 +44,7 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
     change: Change
     effects: Effects
     is_bare: bool  #: `Effects.is_bare`, asked once for those that share their effects
+    counted: _Counted  #: the same
     status: bytes
 
 
@@ -47,10 +52,11 @@ def prepare(changes: Sequence[Change]) -> list[Prepared]:
     """Derive what follows and encode it outside the transaction."""
     prepared: list[Prepared] = []
     for batch in moved_alike(changes):
-        effects, is_bare = batch.effects, batch.effects.is_bare
+        e = batch.effects
+        is_bare, counted = e.is_bare, (e.queue, e.left, e.state, e.dead_letter_in, e.tally)
         for change in batch.moves:
             status = b"" if change.after is None else encode(change.after)
-            prepared.append(Prepared(change, effects, is_bare, status))
+            prepared.append(Prepared(change, e, is_bare, counted, status))
     return prepared
 
 
@@ -104,15 +110,26 @@ def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed
             results.append((seq, p.change.result))
     if write(db, LIFE.move, moves) != len(moves):
         return None
-    write(db, LIFE.put_result, results)
-    write(db, LIFE.enter_list, lists)
-    effects = [p.effects for p in prepared]
-    days = [p.change.event.at // DAY_MS for p in prepared]
-    moved = Counter(
-        (e.queue, e.left, e.state, e.dead_letter_in, e.tally, day)
-        for e, day in zip(effects, days, strict=True)
-    )
-    for (name, left, state, dead_letter, tally, day), n in moved.items():
+    if results:
+        write(db, LIFE.put_result, results)
+    if lists:
+        write(db, LIFE.enter_list, lists)
+    ended = _count_together(tx, prepared)
+    tx.hint_timers([p.effects.timer for p in prepared])
+    if tx.configs:
+        for p in prepared:
+            if p.effects.frees_slot:
+                _hint_room(tx, p.effects)
+    if ended and db.execute(EDGES.any_edges).fetchone()[0]:
+        return [_told(tx, p) for p in prepared]
+    return [APPLIED] * len(prepared)
+
+
+def _count_together(tx: Transaction, prepared: Sequence[Prepared]) -> bool:
+    """Count moves; whether any of them ends its task."""
+    moved = Counter([(p.counted, p.change.event.at // DAY_MS) for p in prepared])
+    any_end = False
+    for ((name, left, state, dead_letter, tally), day), n in moved.items():
         assert left is not None
         assert state is not None
         queue = tx.name_id(name)
@@ -120,16 +137,9 @@ def _commit_plain(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed
         tx.count(queue, state, n)
         if dead_letter:
             tx.count(queue, DEAD, n)
-        tx.tally(name, day, tally, n)
-    tx.hint_timers(e.timer for e in effects)
-    if tx.configs:
-        for one in effects:
-            if one.frees_slot:
-                _hint_room(tx, one)
-    ended = any(state in TERMINAL for _, _, state, *_ in moved)
-    if ended and db.execute(EDGES.any_edges).fetchone()[0]:
-        return [_told(tx, p) for p in prepared]
-    return [APPLIED] * len(prepared)
+        tx.tally(queue, day, tally, n)
+        any_end = any_end or state in TERMINAL
+    return any_end
 
 
 def _move_row(p: Prepared, seq: int, pos: int) -> tuple[object, ...]:
@@ -181,7 +191,7 @@ def _commit_alone(tx: Transaction, p: Prepared) -> Changed:
             return Changed(ChangeKind.KEY_HELD, holder=holder)
         hold_key(tx, key, task_id, effects)
     _hint_worker(tx, effects)
-    tx.tally(effects.queue, day_of(change.event.at), effects.tally)
+    tx.tally(tx.name_id(effects.queue), day_of(change.event.at), effects.tally)
     _leave(tx, effects, task_id, seq, partition)
     if change.after is None:
         writes = f"{_write_id_at(tx, last)} {change.event.write_id}"

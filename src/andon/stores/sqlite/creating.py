@@ -65,7 +65,7 @@ def prepare(tasks: Sequence[Task], partitions: int) -> list[Prepared]:
 
 def create(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
     """Write new records with their events and index entries; outcomes in order."""
-    if not tx.any_tombstone() and not any(_may_be_refused(tx, p.batch.effects) for p in prepared):
+    if not tx.any_tombstone() and not _may_be_refused(tx, prepared):
         first = _insert_definitions(tx, prepared)
         if first is not None:
             for p in prepared:
@@ -93,13 +93,17 @@ def create_with_notes(
     return [next(outcomes) if is_kept else _NOTE_CHANGED for is_kept in kept]
 
 
-def _may_be_refused(tx: Transaction, effects: Effects) -> bool:
-    """Whether more than its id can be taken. The fast path reads nothing before it writes, and lets
-    the unique index refuse an id that exists."""
-    if effects.takes_key is not None:
-        return True
-    config = tx.configs.get(effects.queue)
-    return config is not None and config.max_size is not None and effects.ready_in is not None
+def _may_be_refused(tx: Transaction, prepared: Sequence[Prepared]) -> bool:
+    """Whether more than an id can be taken. The hot path looks for nothing before it writes, and
+    lets the unique index say what is there already."""
+    for p in prepared:
+        effects = p.batch.effects
+        if effects.takes_key is not None:
+            return True
+        config = tx.configs.get(effects.queue)
+        if config is not None and config.max_size is not None and effects.ready_in is not None:
+            return True
+    return False
 
 
 def _insert_definitions(tx: Transaction, fresh: Sequence[Prepared]) -> int | None:
@@ -234,7 +238,8 @@ def _write(tx: Transaction, fresh: Sequence[Prepared], first: int) -> None:
         first += len(p.batch.tasks)
     write(tx.db, LIFE.insert_task, rows.tasks)
     write(tx.db, LANES.insert_ready, rows.ready)
-    write(tx.db, LIFE.enter_list, rows.lists)
+    if rows.lists:
+        write(tx.db, LIFE.enter_list, rows.lists)
     wake(tx, rows.firsts)
 
 
@@ -257,7 +262,7 @@ def _add_rows(tx: Transaction, p: Prepared, first: int, rows: _Rows) -> None:
         entry.state, status.revision, entry.timer, entry.key, entry.group,
     )  # fmt: skip
     dead = 1 if entry.dead_letter else None
-    tx.tally(entry.queue, day_of(event.at), effects.tally, len(batch.tasks))
+    tx.tally(queue, day_of(event.at), effects.tally, len(batch.tasks))
     tx.hint_timer(timer)
     seqs = range(first, first + len(p.ids))
     positions = tx.begin_events(seqs, p.ids, event)

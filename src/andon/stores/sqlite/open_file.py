@@ -79,7 +79,7 @@ class OpenFile:
             lock,
             path,
             same_file=same_file,
-            now=self.now,
+            now=self._clock.now,
             begin=self._begin,
             committing=self._committing,
             committed=self._committed,
@@ -144,7 +144,7 @@ class OpenFile:
             self._data_version = version
         return Transaction(
             db,
-            now=self.now(),
+            now=self._clock.now(),
             memory=self._memory,
             partitions=self.partitions,
             configs=self._configs,

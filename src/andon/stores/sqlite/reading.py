@@ -144,9 +144,13 @@ def stats(db: sqlite3.Connection, partitions: int) -> list[QueueStats]:
 def ready_kinds(db: sqlite3.Connection, partitions: int, queues: Sequence[str]) -> list[ReadyKind]:
     """The kinds that these queues, or all, have ready; each with the age of its oldest."""
     oldest: dict[tuple[str, str], int] = {}
+    names: dict[int, str] = {}
     for name, first, last in _places(db, partitions, queues):
         for place, kind, order in db.execute(LANES.heads, (first, last)):
-            queue = name or _queue_name(db, place // partitions)
+            number = place // partitions
+            if number not in names:
+                names[number] = name or _queue_name(db, number)
+            queue = names[number]
             oldest[queue, kind] = min(order, oldest.get((queue, kind), order))
     return [ReadyKind(queue, kind, at) for (queue, kind), at in sorted(oldest.items())]
 

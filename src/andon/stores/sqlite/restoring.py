@@ -62,14 +62,15 @@ def _row(tx: Transaction, seq: int, p: Prepared, snapshot: Snapshot) -> tuple[ob
     last = None
     for event in snapshot.history:
         last = tx.add_event(seq, task.id, event, last)
-    for (queue, day, tally), times in summed((entry.queue, e) for e in snapshot.history).items():
+    queue = tx.name_id(entry.queue)
+    for (_, day, tally), times in summed((queue, e) for e in snapshot.history).items():
         tx.tally(queue, day, tally, times)
     run: tuple[object, ...] = (None, status.fence, None, None, None, None, None, None)
     if cell is not None:
         run = (cell.run, status.fence, status.worker, status.runs[-1].claimed_at,
                cell.lease_until, cell.heartbeat_at, cell.progress, cell.message)  # fmt: skip
     return (
-        seq, p.partitions[0], tx.name_id(entry.queue), entry.state.value, status.revision,
+        seq, p.partitions[0], queue, entry.state.value, status.revision,
         entry.timer, entry.key, entry.group, 1 if entry.dead_letter else None, last,
         *run, p.status,
     )  # fmt: skip

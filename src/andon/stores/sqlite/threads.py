@@ -220,20 +220,14 @@ class Writer(OperationThread):
         self._to_tell: list[Transaction] = []
 
     def _run_group(self, group: list[Call]) -> None:
-        if self._try(group):
-            return
-        for call in group:
-            self._alone(call)
-
-    def _try(self, group: list[Call]) -> bool:
-        """All in one transaction; False if any failed, with nothing written."""
         try:
             self._transact(group, joining=True)
-        except Exception as error:
+            return
+        except Exception as error:  # nothing was written
             if len(group) > 1:
                 log.debug("a group of %d is run one by one: %s", len(group), error)
-            return False
-        return True
+        for call in group:
+            self._alone(call)
 
     def _alone(self, call: Call) -> None:
         deadline = time.monotonic() + PATIENCE_S

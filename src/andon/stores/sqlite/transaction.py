@@ -89,7 +89,6 @@ class Transaction:
         self.begun: list[str] = []  #: and of tasks of which a run began or progressed
         self.memory = memory
         self._counts: dict[tuple[int, str], int] = {}
-        self._tallies: dict[tuple[str, int, Tally], int] = {}
         self._next_seq, self._next_pos = memory.next_keys or (0, 0)
         self._events: list[tuple[int, int, int | None, int, bytes]] = []
 
@@ -207,11 +206,10 @@ class Transaction:
         key = (queue, state)
         self._counts[key] = self._counts.get(key, 0) + change
 
-    def tally(self, queue: str, day: int, tally: "Tally | None", times: int = 1) -> None:
+    def tally(self, queue: int, day: int, tally: "Tally | None", times: int = 1) -> None:
         """Count moves of one day in the daily history; written at `finish`."""
         if tally is not None:
-            key = (queue, day, tally)
-            self._tallies[key] = self._tallies.get(key, 0) + times
+            self.count(queue, counted_as(day, tally), times)
 
     def counted(self, queue: int, state: str) -> int:
         """A count as it stands within this transaction."""
@@ -222,9 +220,9 @@ class Transaction:
         """Hint that there is something to claim."""
         self.ready.add(ready_topic(queue))
 
-    def hint_timers(self, timers: Iterable[int | None]) -> None:
+    def hint_timers(self, timers: Sequence[int | None]) -> None:
         """Timers were set: the earliest counts."""
-        self.hint_timer(min((timer for timer in timers if timer is not None), default=None))
+        self.hint_timer(min([timer for timer in timers if timer is not None], default=None))
 
     def hint_timer(self, timer: int | None) -> None:
         """A timer was set; hint it if no timekeeper wakes up by itself in time."""
@@ -237,8 +235,6 @@ class Transaction:
         if self.moved or self.begun:
             self.hints.add(EVENTS_TOPIC)
         changes = [(q, s, n) for (q, s), n in self._counts.items() if n]
-        for (name, day, tally), n in self._tallies.items():
-            changes.append((self.name_id(name), counted_as(day, tally), n))
         if changes:
             self.db.executemany(LIFE.count, changes)
         if self._next_pos:

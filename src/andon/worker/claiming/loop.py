@@ -126,7 +126,7 @@ class ClaimLoop:
         elif self._runs.type_freed:
             self._runs.type_freed = False
             self._rouse()
-        elif self._asleep == "no-work":
+        elif self._settings.parks and self._asleep == "no-work":
             self._park_soon()
 
     def queues_changed(self) -> None:
@@ -172,7 +172,7 @@ class ClaimLoop:
             now=self._clock(),
             has_queues=bool(order.names),
             running=runs.running,
-            reporting=runs.reporting,
+            reporting=len(runs.in_hand) - runs.running,
             has_limited_types=self._limits.has_any,
             unstarted=len(self._claimed),
             is_unanswered=self._unanswered is not None,
@@ -319,7 +319,8 @@ class ClaimLoop:
         assert listener is not None
         if seconds != self._known.last_pause:
             self._note(last_pause=seconds)
-        self._park_soon()
+        if self._settings.parks:
+            self._park_soon()
         self._asleep = "no-work"
         try:
             hinted = await listener.wait(seconds * (0.75 + 0.5 * self._rng.random()))
@@ -365,8 +366,8 @@ class ClaimLoop:
     # --- parked claims ---
 
     def _park_soon(self) -> None:
-        """Park a claim when nothing has run for a moment."""
-        if self._settings.parks and self._park_timer is None and self._can_park():
+        """Park a claim, where that can be done, when nothing has run for a moment."""
+        if self._park_timer is None and self._can_park():
             loop = asyncio.get_running_loop()
             self._park_timer = loop.call_later(_PARK_AFTER_S, self._has_rested)
 

@@ -37,13 +37,9 @@ class PartitionRotation:
         self._round = list(range(partitions))
         rng.shuffle(self._round)
         self._at = 0
+        self.partition = self._round[0]  #: the one to ask now
         self.workers = 1  #: that are alive, as last known
         self.idle = 1  #: of those, the ones with room; this one included
-
-    @property
-    def partition(self) -> int:
-        """The one to ask now."""
-        return self._round[self._at]
 
     def partitions_to_poll(self, *, polls: bool) -> int:
         """How many partitions to ask before sleeping; `polls`: no hint came, this is a poll."""
@@ -60,4 +56,5 @@ class PartitionRotation:
     def move_on(self) -> None:
         """To the next partition."""
         self._at = (self._at + 1) % self._partitions
+        self.partition = self._round[self._at]
         self._since = self._clock()

@@ -1,9 +1,10 @@
 -- Hand out ready tasks of the queues asked, in their order, each stamped with a new run: id,
 -- definition, status and fence of each. A repeat with the same token gets what it got, as far as those runs
--- are active; the second element of the reply is then "again". The fourth says when limited
--- rates let more through, the fifth which queues need a grant first, the sixth which kinds are not known
--- to the memo of the claim's code, and the seventh is 1 if there may be more for who asks again: with
--- the same token, and as many runs as he has of it (KNOWN). About 20 microseconds a task.
+-- are active; the second element of the reply is then "again". The fourth says when limited rates let
+-- more through, the fifth which queues need a grant first, the sixth which kinds are not known to the
+-- memo of the claim's code, each nil if there are none. The seventh is 1 if there may be more for who
+-- asks again: with the same token, and as many runs as he has of it (KNOWN). About 20 microseconds a
+-- task.
 -- Most claims never come here: see `claim_plain`.
 local refused = refuse_strangers()
 if refused then return refused end
@@ -441,6 +442,11 @@ if #taken > #given then
     local ids = table.concat(taken, '\n', #given + 1)
     call('SET', P .. 'claim:' .. A[8], first and first .. '\n' .. ids or ids, 'PX', WINDOW_MS)
   end
+end
+-- Where there is nothing to list it says nil: each list within an answer is a write of its own to
+-- Redis before 7, and then a look of its own for who waits for the answer.
+for place = 4, 6 do
+  if #claimed[place] == 0 then claimed[place] = false end
 end
 finish()
 return claimed

@@ -103,7 +103,7 @@ if not (A[ROOM] or A[GRANTS] or A[PART_OF] or A[KNOWN]) and A[LIMIT] <= MOST
   end
 
   if plain then
-    local claimed = {now, 'claim', 0, {}, {}, {}, 0}
+    local claimed = {now, 'claim', 0, false, false, false, 0} -- as `claim` says what it has nothing of
     if n == 0 then
       -- It stands where no other does; `create_alone` hands over to it.
       if A[STANDS] then
