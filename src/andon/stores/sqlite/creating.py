@@ -94,7 +94,7 @@ def create_with_notes(
 
 
 def _may_be_refused(tx: Transaction, prepared: Sequence[Prepared]) -> bool:
-    """Whether more than an id can be taken. The hot path looks for nothing before it writes, and
+    """Whether more than an id can be taken. The fast path looks for nothing before it writes, and
     lets the unique index say what is there already."""
     for p in prepared:
         effects = p.batch.effects
