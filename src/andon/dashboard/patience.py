@@ -37,12 +37,16 @@ LONGEST_S = 5.0
 """Seconds between two tries to read what cannot be read, at the most."""
 
 RESTS = 40.0
-"""So many times as long as its readings take, what is looked at is left alone, all of it together:
+"""So many times as long as its readings cost, what is looked at is left alone, all of it together:
 what is costly to read is read more seldom, and whoever looks takes nothing worth naming from the
 tasks."""
 
 RESTS_LOOKING = 1.0
 """The same of what is looked for and not found yet: it has an end, and somebody waits for it."""
+
+WAITING_COUNTS = 0.25
+"""How much of the time that a reading waits is counted as the store's processor's. The rest is
+the way to the store, and on a busy machine the wait for a processor: they cost nobody anything."""
 
 MOST_REST_S = 60.0
 """Nothing that is looked at is older than this, whatever it costs."""
@@ -78,15 +82,22 @@ def told_age(every: float, rest: float) -> int:
     return next((one for one in _TOLD if rest <= one), _TOLD[-1])
 
 
+def cost_of(elapsed: float, busy: float) -> float:
+    """Seconds that a reading cost: it took so many, and for so many of them this process was busy,
+    with that or with something else."""
+    busy = min(busy, elapsed)
+    return busy + WAITING_COUNTS * (elapsed - busy)
+
+
 class _Wanted(NamedTuple):
     every: float
     rests: float
-    took: tuple[float, float]  #: seconds that the last two readings took
+    costs: tuple[float, float]  #: seconds that the last two readings cost
 
     @property
     def cost(self) -> float:
-        """The shorter of them: one that had to wait for something else costs nothing by that."""
-        return min(self.took)
+        """The smaller of them: one that had to wait for something else costs nothing by that."""
+        return min(self.costs)
 
     @property
     def share(self) -> float:
@@ -100,11 +111,11 @@ class Budget:
     def __init__(self) -> None:
         self._wanted: dict[str, _Wanted] = {}
 
-    def rest(self, topic: str, every: float, rests: float, took: float) -> float:
+    def rest(self, topic: str, every: float, rests: float, cost: float) -> float:
         """Seconds until a topic is read again, that wants to be read every so many seconds and was
         read just now. All topics that rest as long are of one budget."""
         before = self._wanted.get(topic)
-        wanted = _Wanted(every, rests, (before.took[1] if before else 0.0, took))
+        wanted = _Wanted(every, rests, (before.costs[1] if before else 0.0, cost))
         self._wanted[topic] = wanted
         shares = [one.share for one in self._wanted.values() if one.rests == rests]
         longest = max(every, MOST_REST_S)

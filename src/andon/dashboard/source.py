@@ -18,7 +18,7 @@ class Source:
     """One thing that is looked at."""
 
     every: float = 0.5  #: seconds from one reading to the next, if there is time for it
-    rests: float = RESTS  #: how many times as long as its readings take it is left alone
+    rests: float = RESTS  #: how many times as long as its readings cost it is left alone
 
     def __init__(self, rest: str) -> None:
         self.rest = rest  #: what stands after the kind in its topic
