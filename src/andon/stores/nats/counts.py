@@ -46,6 +46,10 @@ _FEW = 100
 """Counts of one task that are taken away message by message. A purge costs the server more than
 some of these, and blocks it meanwhile."""
 
+LATER_S = 0.5
+"""After how long more than these are purged: by then the task that waits no longer has been
+claimed, mostly."""
+
 
 def is_blocked(stored: StoredRecord) -> bool:
     """Whether a task waits, so that its dependencies are counted."""
@@ -253,6 +257,8 @@ class Counts:
         many += [child for child, messages in found.items() if len(messages) > _FEW]
         writes = [tombstone(msg) for c in found if c not in many for msg in found[c]]
         await records.js.write(subjects.stream, writes)
+        if many:
+            await asyncio.sleep(LATER_S)
         for child in many:
             await records.purge(subjects.of("f", child, "*"), before=freed[child])
 
