@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from andon.lifecycle import commands as c
 from andon.lifecycle.indexes import entry_of
 from andon.lifecycle.timers import (
+    VERIFY_EACH_MS,
     VERIFY_FIRST_MS,
     VERIFY_MOST_MS,
     next_timer,
@@ -134,6 +135,13 @@ def test_a_blocked_task_asks_again_less_and_less_often() -> None:
         now = at
     assert waits == sorted(waits)
     assert (waits[0], waits[-1]) == (VERIFY_FIRST_MS, VERIFY_MOST_MS)
+
+
+def test_a_blocked_task_with_many_dependencies_asks_later() -> None:
+    task = in_state(State.BLOCKED, dependencies=tuple(f"d{n}" for n in range(9_000)))
+    asks = NOW + 9_000 * VERIFY_EACH_MS
+    assert next_timer(task) == asks
+    assert rearm(task, asks) == asks + 9_000 * VERIFY_EACH_MS
 
 
 def test_a_blocked_task_still_expires_while_it_asks() -> None:

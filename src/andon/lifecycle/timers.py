@@ -16,9 +16,11 @@ _PENDING, _ACTIVE = State.PENDING, State.ACTIVE
 """What every record needs that is written, see `admission`."""
 
 VERIFY_FIRST_MS = 5_000
+VERIFY_EACH_MS = 2
 VERIFY_MOST_MS = 300_000
-"""A blocked task asks again about its dependencies after 5 s, then less and less often, every
-5 min at the least (docs/rulings.md, R8).
+"""A blocked task asks again about its dependencies after 5 s, or 2 ms for each of them if that is
+longer, because it asks about all of them; then less and less often, every 5 min at the least
+(docs/rulings.md, R8).
 
 Whoever ends a dependency tells it, and who keeps time looks every 5 s for ends that a crash left
 untold. Only a task that a crash kept from being linked depends on its own question. Were it asked
@@ -42,7 +44,7 @@ def next_timer(task: Task) -> int | None:
     if state is State.BLOCKED:
         # What is added to has long been verified as it was: it is not due at once.
         since = _blocked_since(task) if status.added else status.created_at
-        return _least(status.deadline, since + VERIFY_FIRST_MS)
+        return _least(status.deadline, since + _asks_after(task))
     if state is State.SCHEDULED or state is State.RETRY:
         return _least(status.deadline, status.run_at)
     if state is State.RECURRING:
@@ -62,12 +64,17 @@ def claimable_until(status: Status, policy: Policy) -> int | None:
 def rearm(task: Task, now: int) -> int | None:
     """The timer to set after it fired at `now` and nothing was due yet."""
     if task.status.state is State.BLOCKED:
-        wait = min(max((now - _blocked_since(task)) // 2, VERIFY_FIRST_MS), VERIFY_MOST_MS)
-        return _least(task.status.deadline, now + wait)
+        wait = max((now - _blocked_since(task)) // 2, _asks_after(task))
+        return _least(task.status.deadline, now + min(wait, VERIFY_MOST_MS))
     if owes(task.status):
         wait = (now - _owes_since(task.status)) // 2
         return now + min(max(wait, DEBT_MS), VERIFY_MOST_MS)
     return next_timer(task)
+
+
+def _asks_after(task: Task) -> int:
+    """How long a blocked task waits to be notified before it asks by itself, ms."""
+    return max(VERIFY_FIRST_MS, VERIFY_EACH_MS * len(task.definition.dependencies))
 
 
 def _blocked_since(task: Task) -> int:
