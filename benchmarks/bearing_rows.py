@@ -29,6 +29,7 @@ from andon.engine.local import LocalEngine
 from andon.engine.opening import open_store
 from andon.model.recurrence import Recurrence
 from andon.model.task import Task
+from andon.worker.tuning import tune_process
 
 PATIENCE_S = 3_600.0
 IDLE_S = float(os.environ.get("BEARING_IDLE_S", "20"))
@@ -102,9 +103,11 @@ async def lateness(url: str, size: int, server: int | None) -> dict[str, Any]:
 
 
 async def with_worker(url: str, row: Callable[[Any], Awaitable[Any]]) -> Any:
-    """The row, with one worker in this process."""
+    """The row, with one worker in this process, which is set up as `andon worker` does it."""
     os.environ["ANDON_URL"] = url
     import bearing_app
+
+    tune_process()
 
     async with bearing_app.app as app, app.working(concurrency=100):
         return await row(app)

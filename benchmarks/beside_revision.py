@@ -6,8 +6,10 @@ Each kind of store (memory, sqlite, redis, postgres, nats) is measured by two pr
 this tree's `src`, one with that of REV. They share one server, each in a namespace of its own, and
 take turns in short blocks, new old old new and the other way round, so that both have the same
 neighbours. Time of the clock would tell of the neighbours; what counts is the processor time of the
-side's process and of the server's, for the block. After a few rounds others take their place: where
-its memory happens to lie may make a process a few per cent slower for as long as it lives.
+side's process and of the server's, for the block. All of them run on one processor, for a server on
+another makes each wait dearer by half, and the scheduler would choose for as long as a process
+lives. No wait for an answer spins. After a few rounds other processes take their place: where its
+memory happens to lie may make one a few per cent slower for as long as it lives.
 
 The ratios are medians over the rounds of new to old, with the interval that holds 95 % of the
 medians of rounds drawn again (bootstrap). One above 1 says that this tree costs more.
@@ -38,9 +40,8 @@ BLOCKS = {"submit one": 100, "submit bulk": 1_000, "claim one": 100, "drain": 1_
 TURNS = (("new", "old", "old", "new"), ("old", "new", "new", "old"))
 
 A_LIFE = 3
-"""Rounds of two processes that count. Few: where the scheduler puts a process beside the server,
-and where its memory lies, stays for as long as it lives, and moves the figures of lone tasks
-most."""
+"""Rounds of two processes that count. Few: where the memory of a process lies stays for as long as
+it lives, and moves the figures of lone tasks most."""
 
 DRAWS = 2_000
 """Times that rounds are drawn again for an interval."""
@@ -184,6 +185,12 @@ def _ratio(ratios: Sequence[float], rng: random.Random) -> str:
     return f"{statistics.median(ratios):.3f} ({low:.2f} to {high:.2f})"
 
 
+def stay_on_one_processor() -> None:
+    """Let this process and all that it starts share a processor, where the system can."""
+    if sys.platform == "linux":
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -197,6 +204,7 @@ def main() -> None:
     names = given.only.split(",")
     if unknown := set(names) - set(BLOCKS):
         parser.error(f"--only: not measured here: {', '.join(unknown)}")
+    stay_on_one_processor()
     with source_of(given.revision) as old:
         for kind in given.kinds:
             found = measure(kind, old, given.rounds, names)

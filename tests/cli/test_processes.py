@@ -564,7 +564,7 @@ def test_top_draws_until_told_to_end_and_leaves_the_terminal_as_it_was(
             terminal.press(end)
         told += terminal.rest()
         assert terminal.code() == code
-    assert "Traceback" not in told
+    assert "Traceback" not in told, told
     assert told.rindex("\x1b[?1049l") > told.rindex("\x1b[?1049h")  # the screen is given back
 
 

@@ -15,6 +15,7 @@ from andon.dashboard.patience import (
     RESTS,
     RESTS_LOOKING,
     Budget,
+    cost_of,
     fair_share,
     told_age,
 )
@@ -42,7 +43,7 @@ def test_who_wants_little_has_it_and_leaves_the_rest_to_the_others(wants: list[f
 
 
 @pytest.mark.parametrize(
-    ("every", "took", "rest"),
+    ("every", "cost", "rest"),
     [
         (0.5, 0.0, 0.5),
         (0.5, 0.01, 0.5),
@@ -53,26 +54,36 @@ def test_who_wants_little_has_it_and_leaves_the_rest_to_the_others(wants: list[f
     ],
 )
 def test_a_reading_is_followed_by_forty_times_as_long_a_rest(
-    every: float, took: float, rest: float
+    every: float, cost: float, rest: float
 ):
     budget = Budget()
-    assert budget.rest("page", every, RESTS, took) == every  # it may have waited for something else
-    assert budget.rest("page", every, RESTS, took) == pytest.approx(rest)
+    assert budget.rest("page", every, RESTS, cost) == every  # it may have waited for something else
+    assert budget.rest("page", every, RESTS, cost) == pytest.approx(rest)
+
+
+@pytest.mark.parametrize(
+    ("elapsed", "busy", "cost"),
+    [(0.0, 0.0, 0.0), (0.1, 0.1, 0.1), (0.1, 0.0, 0.025), (0.6, 0.2, 0.3), (0.1, 0.5, 0.1)],
+)
+def test_a_reading_costs_what_the_process_was_busy_and_a_part_of_what_it_waited(
+    elapsed: float, busy: float, cost: float
+):
+    assert cost_of(elapsed, busy) == pytest.approx(cost)
 
 
 def test_one_reading_that_had_to_wait_delays_nothing():
     budget = Budget()
-    for took in (0.001, 5.0, 0.001):
-        assert budget.rest("page", 0.5, RESTS, took) == 0.5
+    for cost in (0.001, 5.0, 0.001):
+        assert budget.rest("page", 0.5, RESTS, cost) == 0.5
 
 
 def test_all_that_is_looked_at_has_one_budget_and_what_is_cheap_does_not_pay_for_what_is_costly():
     budget = Budget()
-    took = {"cheap": 0.005, "costly": 0.1, "costly too": 0.2}
+    costs = {"cheap": 0.005, "costly": 0.1, "costly too": 0.2}
     for _ in range(2):
-        for topic, seconds in took.items():
-            budget.rest(topic, 1.0, RESTS, seconds)
-    cheap, costly, too = (budget.rest(topic, 1.0, RESTS, took[topic]) for topic in took)
+        for topic, cost in costs.items():
+            budget.rest(topic, 1.0, RESTS, cost)
+    cheap, costly, too = (budget.rest(topic, 1.0, RESTS, cost) for topic, cost in costs.items())
     assert cheap == 1.0
     assert 0.005 / cheap + 0.1 / costly + 0.2 / too == pytest.approx(1 / RESTS)
     budget.forget("costly too")
@@ -144,11 +155,11 @@ def sent(live: Live, viewer: Viewer) -> str:
 @virtually
 async def test_a_costly_page_is_read_seldom_says_so_and_a_cheap_one_beside_it_often():
     live = Live(None)  # type: ignore[arg-type]
-    costly, cheap = Costly("costly", 0.25), Costly("cheap", 0.001)
+    costly, cheap = Costly("costly", 1.0), Costly("cheap", 0.001)
     one = live.join(ANN, {"costly": costly})
     other = live.join(ANN, {"cheap": cheap})
     await asyncio.sleep(1_000)
-    assert costly.reads * 0.25 + cheap.reads * 0.001 <= 1_000 / RESTS + 1
+    assert costly.reads * cost_of(1.0, 0.0) <= 1_000 / RESTS + 1
     assert costly.reads >= 80
     assert cheap.reads > 1_900
     assert "event: age\ndata: 15" in sent(live, one)

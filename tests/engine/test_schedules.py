@@ -18,7 +18,7 @@ from andon.engine.schedule_requests import (
     ScheduleRequest,
 )
 from andon.engine.schedule_views import changed, next_due
-from andon.lifecycle import decide, firing
+from andon.lifecycle import decide_schedules, firing
 from andon.lifecycle.commands import Complete, Fail, RunNow
 from andon.lifecycle.schedules import PARTS
 from andon.model.errors import (
@@ -188,7 +188,7 @@ async def test_one_that_cannot_be_decided_on_fails_alone(
             raise ZeroDivisionError("no such zone")
         return real(name, *args)
 
-    monkeypatch.setattr(decide, "recurred", broken)
+    monkeypatch.setattr(decide_schedules, "recurred", broken)
     await put(shop, request("a"), request("bad"), request("z"))
     await shop.later(60)
     assert await shop.state(at(1, "a")) is await shop.state(at(1, "z")) is State.PENDING

@@ -126,3 +126,16 @@ async def test_only_what_is_looked_at_is_read_and_no_more_often_than_the_board_d
 def test_a_failing_store_is_asked_ever_less_often() -> None:
     assert [until_next(2.0, failures) for failures in range(4)] == [2.0, 4.0, 5.0, 5.0]
     assert until_next(15.0, 3) == 15.0
+
+
+async def test_a_page_that_is_read_while_the_application_ends_breaks_nothing(url: str) -> None:
+    async with make_app(url) as app:
+        await (await app.engine()).submit(mails(1))
+        async with looking(url) as seen:
+            await seen.until("mail")
+            page: Any = seen.top.screen
+            reading = page._reading
+            await page.query("*").remove()  # as the end of the application does it first
+            page.action_read_again()
+            await reading.wait()
+            assert not reading.is_cancelled

@@ -40,7 +40,9 @@ COMMANDS = {
         "andon.cli.policies:policies", "List, set and delete named retry policies.", _FLEET
     ),
     "workers": Entry(
-        "andon.cli.workers:workers", "List workers, and quarantine those of other systems.", _FLEET
+        "andon.cli.workers:workers",
+        "List workers, remove those that are gone, and quarantine those of other systems.",
+        _FLEET,
     ),
     "alerts": Entry("andon.cli.alerts:alerts", "List, make, test and apply alert rules.", _FLEET),
     "top": Entry("andon.cli.top:top", "Watch and steer tasks, queues and workers live.", _FLEET),

@@ -17,10 +17,11 @@ import contextlib
 import logging
 import re
 import secrets
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from andon.dashboard.patience import AWAY, Budget, told_age, until_next
+from andon.dashboard.patience import AWAY, Budget, cost_of, told_age, until_next
 from andon.dashboard.requests import Refused
 from andon.model.errors import AndonError, TaskNotFound
 
@@ -172,7 +173,7 @@ class Live:
         """Read and draw a source as long as it has viewers."""
         loop, source, failures = asyncio.get_running_loop(), shown.source, 0
         while True:
-            shown.begun = loop.time()
+            shown.begun, busy = loop.time(), time.process_time()
             shown.wanted.clear()
             waiting = [viewer for viewer in shown.viewers if topic in viewer.waits_for]
             rest = 0.0
@@ -182,8 +183,8 @@ class Live:
                 for place in {viewer.place for viewer in shown.viewers}:
                     self._draw(shown, place)
                 failures, shown.trouble = 0, ""
-                took = loop.time() - shown.begun
-                rest = self._budget.rest(topic, source.every, source.rests, took)
+                cost = cost_of(loop.time() - shown.begun, time.process_time() - busy)
+                rest = self._budget.rest(topic, source.every, source.rests, cost)
             except Refused as refused:
                 shown.trouble = refused.detail
             except TaskNotFound as gone:

@@ -37,13 +37,16 @@ LONGEST_S = 5.0
 """The most seconds between two tries to read a source that cannot be read."""
 
 RESTS = 40.0
-"""So many times as long as its readings take, what is looked at is left alone, all of it together:
-what is costly to read is read more seldom, and whoever looks takes nothing worth naming from the
-tasks."""
+"""The rest of all sources together, as a multiple of the cost of their readings: costly sources are
+read more seldom, so that viewers take no noticeable share of processor time from the tasks."""
 
 RESTS_LOOKING = 1.0
 """The same for a search that has not found anything yet: it has an end, and a viewer waits for
 it."""
+
+WAITING_COUNTS = 0.25
+"""Which share of the time that a reading waits is counted as processor time of the store. The other
+part is the way to the store, and on a busy machine the wait for a processor: these cost nothing."""
 
 MOST_REST_S = 60.0
 """No reading that viewers see is older than this, s, whatever it costs."""
@@ -79,16 +82,23 @@ def told_age(every: float, rest: float) -> int:
     return next((one for one in _TOLD if rest <= one), _TOLD[-1])
 
 
+def cost_of(elapsed: float, busy: float) -> float:
+    """Seconds that a reading cost: it took so many, and for so many of them this process was busy,
+    with that or with something else."""
+    busy = min(busy, elapsed)
+    return busy + WAITING_COUNTS * (elapsed - busy)
+
+
 class _Wanted(NamedTuple):
     every: float
     rests: float
-    took: tuple[float, float]  #: seconds that the last two readings took
+    costs: tuple[float, float]  #: seconds that the last two readings cost
 
     @property
     def cost(self) -> float:
-        """The shorter of the two: a reading that had to wait for something else does not cost more
+        """The smaller of the two: a reading that had to wait for something else does not cost more
         for that."""
-        return min(self.took)
+        return min(self.costs)
 
     @property
     def share(self) -> float:
@@ -103,11 +113,11 @@ class Budget:
     def __init__(self) -> None:
         self._wanted: dict[str, _Wanted] = {}
 
-    def rest(self, topic: str, every: float, rests: float, took: float) -> float:
+    def rest(self, topic: str, every: float, rests: float, cost: float) -> float:
         """Seconds until a topic is read again that should be read every so many seconds and was
-        read just now. All topics with the same `rest` share one budget."""
+        read just now. All topics with the same `rests` share one budget."""
         before = self._wanted.get(topic)
-        wanted = _Wanted(every, rests, (before.took[1] if before else 0.0, took))
+        wanted = _Wanted(every, rests, (before.costs[1] if before else 0.0, cost))
         self._wanted[topic] = wanted
         shares = [one.share for one in self._wanted.values() if one.rests == rests]
         longest = max(every, MOST_REST_S)

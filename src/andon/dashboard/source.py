@@ -18,7 +18,7 @@ class Source:
     """One live source."""
 
     every: float = 0.5  #: seconds from one reading to the next, if there is time for it
-    rests: float = RESTS  #: rest after a reading, as a multiple of its time
+    rests: float = RESTS  #: rest after a reading, as a multiple of its cost
 
     def __init__(self, rest: str) -> None:
         self.rest = rest  #: the part of its topic after the kind

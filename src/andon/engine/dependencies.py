@@ -9,7 +9,7 @@ All is done in batches, whichever way a parent ended; a child or a parent at whi
 is left out, named, and taken up again later (docs/rulings.md, R36).
 """
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from random import Random
 from typing import Protocol
 
@@ -60,6 +60,7 @@ class Dependencies:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._control: Acts | None = None
+        self._moved: Callable[[str], None] = lambda _task_id: None
         self._ends = EndsToTell(store, self._tell)
         self._loaded: list[tuple[str, str]] = []
         self._letting_go = Rounds(self._loaded, self._let_go_of_some)
@@ -69,6 +70,10 @@ class Dependencies:
     def acting_through(self, control: Acts) -> None:
         """Set what moves dependents."""
         self._control = control
+
+    def on_moved(self, moved: Callable[[str], None]) -> None:
+        """Say who is told of each dependent that was moved here, and so has no more to ask."""
+        self._moved = moved
 
     async def link(self, children: Sequence[tuple[str, tuple[str, ...], bool, str]]) -> None:
         """Link (child, parents, loads results, requires), and count the parents that have ended
@@ -281,6 +286,8 @@ class Dependencies:
 
     async def _move(self, tasks: Sequence[Task], command: Command) -> None:
         for acted in await self._acts.act_on(tasks, command) if tasks else ():
+            if acted.changed:
+                self._moved(acted.id)
             if isinstance(acted.error, NotWritable):
                 self._children.failed(acted.id, acted.error.why)
 

@@ -3,7 +3,7 @@
 This finishes a fan-out that a crash cut short. It is never urgent, and very many tasks may be due
 at once; so they wait in a list of bounded length, and no timer waits for them. While this process
 is notifying dependents of ends they go on waiting, up to a bound: mostly they are just about to be
-notified.
+notified, and a task that was notified leaves the list.
 """
 
 import asyncio
@@ -43,6 +43,7 @@ class Verifying:
         self._line: dict[str, Task] = {}
         self._working: asyncio.Task[None] | None = None
         self._culprits = Culprits("Verifying the dependencies of task")
+        dependencies.on_moved(self._moved)
 
     def take(self, tasks: Sequence[Task], now: int) -> list[tuple[str, int | None]]:
         """Put tasks in the list. Returns the timers of those for which there is no place."""
@@ -56,6 +57,10 @@ class Verifying:
         if self._line and self._working is None:
             self._working = asyncio.ensure_future(self._work())
         return timers
+
+    def _moved(self, task_id: str) -> None:
+        """Take out a task that this process has notified: its new record has its own timer."""
+        self._line.pop(task_id, None)
 
     async def done(self) -> None:
         """Wait until the list is empty. Raises the error that ended the work."""
@@ -78,7 +83,8 @@ class Verifying:
                     async with asyncio.timeout_at(begun + _PATIENCE_S):
                         await self._dependencies.told()
                 batch = list(self._line.values())[:MAX_BATCH]
-                await self._verify(batch)
+                if batch:
+                    await self._verify(batch)
                 for task in batch:
                     self._line.pop(task.id, None)
         except Exception as error:

@@ -350,18 +350,18 @@ def claim_event(status: Status, stamp: Stamp) -> TaskEvent:
 def stamped(task: Task, stamp: Stamp, cell: RunCell | None = None) -> Task:
     """The record after the claim that `stamp` describes; `cell` if it was renewed since."""
     status = task.status
-    at, run, worker, fence = stamp.at, stamp.run, stamp.worker, stamp.fence
+    at, run = stamp.at, stamp.run
     is_first = status.started_at is None
     old = status.runs[-1]
-    held = Run(old.number, old.created_reason, old.scheduled_at, run, worker, at, fence)
+    held = Run(old.number, old.created_reason, old.scheduled_at, run, stamp.worker, at, stamp.fence)
     new = replace(
         status,
         state=_ACTIVE,
         revision=status.revision + 1,
         reason=None,
         run=run,
-        worker=worker,
-        fence=fence,
+        worker=stamp.worker,
+        fence=stamp.fence,
         started_at=at if is_first else status.started_at,
         retried_at=status.retried_at if is_first else at,
         heartbeat_at=at,

@@ -9,6 +9,7 @@ from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
+from textual.css.query import NoMatches
 from textual.dom import DOMNode
 from textual.screen import ModalScreen, Screen
 from textual.widget import Widget
@@ -158,7 +159,10 @@ class Page(Screen[None]):
             except Exception as error:
                 failures += 1
                 trouble = sentence(error)
-            self.trouble(trouble)
+            try:
+                self.trouble(trouble)
+            except NoMatches:  # the application ends, and the page has lost its widgets already
+                return
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(until_next(EVERY[self.what], failures)):
                     await self._woken.wait()

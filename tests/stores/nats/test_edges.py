@@ -2,32 +2,45 @@
 is beside."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from conformance.kit import Kit
 
 from andon.contract.edges import Edge, Link, Settlement
 from andon.contract.limits import in_batches
+from andon.contract.outcomes import ChangeKind
 from andon.contract.store import Store
 from andon.lifecycle.commands import Complete, Unblock
 from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.kit.codec import encode
-from andon.stores.nats import NatsStore
+from andon.stores.nats import NatsStore, counts
 from andon.stores.nats.ended_tasks import EndedTasks
 from andon.stores.nats.known_edges import KnownEdge, KnownEdges
 from stores.nats.counting import Traffic
+
+LARGE = b'"' + b"x" * 100_000 + b'"'
+"""As large as what names thousands of dependencies."""
 
 
 async def settle(store: Store, child: Task, parents: Sequence[Task]) -> list[int]:
     return await store.settle([Settlement(child.id, parent.id, True) for parent in parents])
 
 
-async def joined(kit: Kit, count: int, *, needs: int | None = None) -> tuple[Task, list[Task]]:
+async def joined(kit: Kit, count: int, **fields: Any) -> tuple[Task, list[Task]]:
     """A task that waits for so many, and these."""
     parents = await kit.submit_many(count)
-    child = await kit.submit(dependencies=tuple(parent.id for parent in parents), needs=needs)
+    child = await kit.submit(dependencies=tuple(parent.id for parent in parents), **fields)
     assert await kit.store.link([Link(child.id, child.definition.dependencies)]) == []
+    return child, parents
+
+
+async def joined_to_ended(kit: Kit, count: int) -> tuple[Task, list[Task]]:
+    """The same of tasks that have completed, of which nobody was told."""
+    child, _ = await joined(kit, count)
+    parents = await kit.claim(count)
+    await kit.store.commit([kit.change(task, Complete()) for task in parents])
     return child, parents
 
 
@@ -199,9 +212,7 @@ async def test_an_edge_that_is_added_between_two_pages_is_on_the_second(kit: Kit
 async def test_fan_outs_that_were_cut_short_are_looked_through_together(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    child, _ = await joined(kit, 60)
-    active = await kit.claim(60)
-    await kit.store.commit([kit.change(task, Complete()) for task in active])
+    child, active = await joined_to_ended(kit, 60)
     await kit.store.settle([Settlement(child.id, task.id, True) for task in active[:30]])
     traffic = Traffic(monkeypatch)
     found = await kit.store.take_unsettled(100)
@@ -254,9 +265,7 @@ async def test_an_edge_that_another_process_has_written_meanwhile_is_read_anew(k
 async def test_who_has_written_an_end_knows_whom_to_tell(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, parents = await joined(kit, 100)
-    active = await kit.claim(100)
-    await kit.store.commit([kit.change(task, Complete()) for task in active])
+    _, parents = await joined_to_ended(kit, 100)
     traffic = Traffic(monkeypatch)
     asked = [(parent.id, "") for parent in parents]
     pages = await kit.store.dependents_of_each(asked, 20)
@@ -323,6 +332,47 @@ async def test_what_was_counted_of_a_join_of_many_is_not_read_to_be_taken_away(
     await kit.store._open.finish_background()  # pyright: ignore[reportPrivateUsage]
     assert traffic.taken()[1] <= 1
     assert await counted(kit.store, join) == 0
+
+
+async def test_a_large_join_that_was_read_is_released_and_ended_without_being_read_again(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    join, parents = await joined(kit, 60, args=LARGE)
+    assert (await settle(kit.store, join, parents))[-1] == 0
+    join = await kit.there(join.id)
+    traffic = Traffic(monkeypatch)
+    await kit.commit(kit.change(join, Unblock()))
+    assert traffic.taken()[1] == 0
+    [claimed] = [task for task in await kit.claim(61) if task.id == join.id]
+    traffic.taken()
+    await kit.commit(kit.change(claimed, Complete()))
+    assert traffic.taken()[1] == 0
+    assert await kit.state(join.id) is State.COMPLETED
+
+
+async def test_a_large_join_that_another_process_has_moved_is_read_again(kit: Kit) -> None:
+    join, _ = await joined(kit, 60, args=LARGE)
+    join = await kit.there(join.id)
+    await (await kit.again()).commit([kit.change(join, Unblock())])
+    changed = await kit.commit(kit.change(join, Unblock()))
+    assert (changed.kind, changed.current) == (ChangeKind.CONFLICT, await kit.there(join.id))
+
+
+@pytest.mark.slow
+async def test_counts_of_many_are_not_purged_before_the_task_can_be_claimed(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(counts, "LATER_S", 2.0)
+    join, parents = await joined(kit, 150)
+    assert (await settle(kit.store, join, parents))[-1] == 0
+    await kit.moved(join, Unblock())
+    assert join.id in {task.id for task in await kit.claim(151)}
+    assert await counted(kit.store, join) == 150, "the server is not to be busy with it now"
+
+    async def none() -> bool:
+        return await counted(kit.store, join) == 0
+
+    await kit.until(none)
 
 
 async def test_a_fan_out_of_thousands_that_was_cut_short_is_found_by_its_first_edges(

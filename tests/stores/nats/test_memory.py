@@ -79,6 +79,21 @@ async def test_what_a_worker_remembers_of_tasks_that_may_move_again_is_bounded(
     assert all(after[what] <= before[what] + BATCH for what in after), (before, after)
 
 
+async def test_what_is_remembered_of_large_records_is_bounded_by_their_bytes(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(record_cache, "_LARGE_TOGETHER", 100_000)
+    before = _kept(kit)["records"]
+    await kit.submit_many(10, args=b'"' + b"x" * 30_000 + b'"')
+    tasks = await kit.claim(10)
+    assert _kept(kit)["records"] - before == 3
+    for task in tasks[:8]:
+        await kit.moved(task, Complete(result=b"1"))
+    await kit.submit("small")
+    assert len(await kit.claim()) == 1
+    assert _kept(kit)["records"] - before == 3, "those that ended make room"
+
+
 async def test_a_worker_of_a_limited_queue_indexes_those_that_have_not_ended(kit: Kit) -> None:
     await kit.store.put_queue(
         QueueConfig(name="default", max_concurrent=BATCH), expect=QueueConfig(name="default")

@@ -57,7 +57,8 @@ async def _fill(kit: Kit) -> None:
     await _all(kit, tasks[-_OTHERS // 6 :], Cancel())
     gone = await kit.store.get([task.id for task in tasks[-_OTHERS // 6 :]])
     await _all(kit, [task for task in gone if task is not None], Delete())
-    await kit.claim(_OTHERS // 6, queues=("other",))
+    hour = 3_600_000  # however slow the machine, no lease runs out on the way to `take_due`
+    await kit.claim(_OTHERS // 6, queues=("other",), lease_ms=hour)
     for partition in range(kit.store.partitions):
         await kit.store.take_due(partition, 100, 10_000)  # counts are folded once
 

@@ -28,6 +28,7 @@ from andon.stores.nats.quarantine import is_unreadable, quarantine
 from andon.stores.nats.record_cache import LOG_AGE_S, RecordCache, comes_back, subqueue_of
 from andon.stores.nats.record_codec import RecordBody, StoredRecord, moves_of
 from andon.stores.nats.subjects import is_token
+from andon.stores.nats.timers import schedules
 
 if TYPE_CHECKING:
     from andon.stores.nats.known_edges import KnownEdge
@@ -184,10 +185,8 @@ class _Commit:
         first = [write for plan in plans.values() for write in plan.first]
         timers = [plan.timer for plan in plans.values() if plan.timer is not None]
         stream = self._records.subjects.stream
-        if first:
-            await self._records.js.write(stream, first)
-        if timers:
-            await self._timers.set(timers, self._context.clock.now())
+        first += schedules(self._records.subjects, timers, self._context.clock.now())
+        await self._records.js.write(stream, first)
         seqs = await self._records.js.write(stream, writes, each=True)
         again: list[int] = []
         for (position, plan), seq in zip(plans.items(), seqs, strict=True):

@@ -47,6 +47,10 @@ _FEW = 100
 """Up to how many counts of one task are removed message by message. A purge costs the server more
 than a few of these, and blocks it meanwhile."""
 
+LATER_S = 0.5
+"""After how long more than these are purged: by then the task that waits no longer has been
+claimed, mostly."""
+
 
 def is_blocked(stored: StoredRecord) -> bool:
     """Whether a task is blocked, so that its dependencies are counted."""
@@ -254,6 +258,8 @@ class Counts:
         many += [child for child, messages in found.items() if len(messages) > _FEW]
         writes = [tombstone(msg) for c in found if c not in many for msg in found[c]]
         await records.js.write(subjects.stream, writes)
+        if many:
+            await asyncio.sleep(LATER_S)
         for child in many:
             await records.purge(subjects.of("f", child, "*"), before=freed[child])
 

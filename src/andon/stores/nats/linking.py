@@ -120,8 +120,9 @@ class Linking:
         stored: Mapping[str, StoredRecord],
         over: Container[str],
     ) -> dict[Pair, KnownEdge]:
-        """The edges that there are of these. Those of a parent that has ended are told by who
-        links: what was seen of them a moment ago will do."""
+        """Those of the wanted edges that exist. The edges of a live parent are read. Those of an
+        ended parent may be a moment old: the caller tells them, and an edge that has changed
+        refuses what is written over it."""
         linked = [p for p in stored if stored[p].body.linked]
         live = [(p, link.child) for p in linked if p not in over for link in wanted[p]]
         ended = [(p, link.child) for p in linked if p in over for link in wanted[p]]

@@ -59,7 +59,9 @@ _LATELY_S = 2.0
 """How old what was read lately may be: from one step of what is done to some tasks to the next."""
 
 _LARGE = 8_192
-"""Larger bodies are not remembered; they are read again."""
+_LARGE_TOGETHER = 2_097_152
+"""Bytes from which on a body is large, and bytes of the large ones that are remembered: a task with
+thousands of dependencies is read, moved, claimed and ended by one process, each time all of it."""
 
 _CHUNK = 200
 """Tasks read with one request; the server answers at most 1,024 messages to one."""
@@ -90,6 +92,7 @@ class RecordCache(PartitionStream):
         super().__init__(js, subjects)
         self._clock = clock
         self._known: OrderedDict[str, StoredRecord] = OrderedDict()
+        self._large: dict[str, int] = {}  #: the bytes of those of them that are large
         self.notes = WriteNotes(subjects)
 
     # --- reading ---
@@ -148,18 +151,23 @@ class RecordCache(PartitionStream):
 
     def remember(self, stored: StoredRecord) -> None:
         """Remember a record for the change that may follow."""
-        known = self._known
-        if len(stored.body.definition) + len(stored.body.status) > _LARGE or stored.body.result:
-            known.pop(stored.body.id, None)
+        known, body = self._known, stored.body
+        self.forget(body.id)
+        if body.result:
             return
-        known[stored.body.id] = stored
-        known.move_to_end(stored.body.id)
+        known[body.id] = stored
+        size = len(body.definition) + len(body.status)
+        if size > _LARGE:
+            self._large[body.id] = size
+            while sum(self._large.values()) > _LARGE_TOGETHER:
+                self.forget(next(iter(self._large)))
         while len(known) > REMEMBERED:
-            known.popitem(last=False)
+            self.forget(next(iter(known)))
 
     def forget(self, task_id: str) -> None:
         """What is remembered of the task is no longer so."""
         self._known.pop(task_id, None)
+        self._large.pop(task_id, None)
 
     # --- writing ---
 
