@@ -304,7 +304,7 @@ class Edges:
         await self.free({k.edge.parent for k in there.values() if k.edge.settled}, now)
 
     async def unlink(self, pairs: Sequence[Pair], now: int) -> None:
-        """Delete edges."""
+        """Remove edges."""
         pairs = [pair for pair in pairs if is_token(pair[0]) and is_possible("An edge", pair[1])]
         writes: dict[int, list[Write]] = {}
         for parent, child in pairs:
@@ -353,7 +353,7 @@ class Edges:
         return _not_told(page) or _not_told(await records.read_all(subjects))
 
     async def forget(self, gone: Iterable[str]) -> None:
-        """Drop the edges of deleted tasks to their dependents."""
+        """Remove the edges of deleted tasks to their dependents."""
         for records in self.records:
             subjects = records.subjects
             mine = [parent for parent in gone if self._at(parent) is records]

@@ -57,7 +57,7 @@ async def commit(at: Partitions, changes: Sequence[Change]) -> list[Changed]:
         and outcome.kind is ChangeKind.APPLIED
         for parent in change.before.definition.dependencies
     ]
-    if gone:  # edges that end in a deleted task are deleted with it
+    if gone:  # edges that end in a deleted task are removed with it
         await unlink(at, gone)
     return outcomes
 

@@ -113,6 +113,6 @@ async def let_go(at: Partitions, edges: Sequence[tuple[str, str]]) -> list[None]
 
 
 async def unlink(at: Partitions, edges: Sequence[tuple[str, str]]) -> list[None]:
-    """Delete edges, given by parent and child."""
+    """Remove edges, given by parent and child."""
     await _of_edges(at, "unlink", "The removal of an edge", edges)
     return [None] * len(edges)
