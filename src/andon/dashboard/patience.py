@@ -1,4 +1,4 @@
-"""How long the board waits for its store, and how often it looks at it anew."""
+"""How long the board waits for its store, and how often it reads it again."""
 
 import asyncio
 import math

@@ -374,7 +374,7 @@ def stamped(task: Task, stamp: Stamp, cell: RunCell | None = None) -> Task:
 
 
 def next_fence(last: int, now: int) -> int:
-    """The fence of the next run: grows across reruns, failovers and reused ids (docs/rulings.md,
+    """The fence of the next run: it grows across reruns, failovers and reused ids (docs/rulings.md,
     R3)."""
     return max(last + 1, now)
 

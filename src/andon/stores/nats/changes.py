@@ -92,7 +92,7 @@ class _Search:
         return [self._start + at for at, there in enumerate(known) if not there]
 
     def found(self) -> list[Reply]:
-        """The messages, up to the first sequence that is not known of: a replica that lags has
+        """The messages, up to the first sequence of which nothing is known: a replica that lags has
         nothing where another has a message, and a reader must not pass over that message."""
         known = self._next.index(0) if 0 in self._next else len(self._next)
         theirs = sorted(set(self._next[:known]))

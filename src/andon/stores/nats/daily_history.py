@@ -293,7 +293,7 @@ class DailyHistory:
         within: Counts = {}
         beyond: Counts = {}
         oldest, upto = first_day(self._context.clock.now()), floor
-        counted: dict[str, int] = {}  # of each task that was met, up to where its moves were
+        counted: dict[str, int] = {}  # by task, the sequence up to which its moves were counted
         while page := await self._log.read_records(records, upto + 1, _PAGE):
             upto = seq_of(page[-1])
             moves: list[tuple[int, str, Countable]] = []

@@ -153,7 +153,7 @@ class Fleet:
         self.stale()
 
     async def _write(self, writes: Sequence[Write]) -> list[int]:
-        """Write what is known of queues, then the mark that tells others to read it."""
+        """Write what is known of queues, then the mark at which other processes read it."""
         seqs = await self._records.js.write(
             self._subjects.stream, [*writes, (self._mark, b"1", None)]
         )

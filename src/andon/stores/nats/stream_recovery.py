@@ -31,7 +31,7 @@ class StreamRecovery:
             replicas=config["num_replicas"],
         )
         self._created = info["created"]
-        self._is_logged = False  # and that was told
+        self._is_logged = False  # whether a missing stream was logged
 
     async def check(self, js: JetStream) -> dict[str, Any] | None:
         """The metadata of partition 0 now, if the streams are others or were emptied; None if they

@@ -6,11 +6,11 @@
     h.ID.SLOT            eight moves that no longer fit into the record
     s.BUCKET.A.B         a timer (ID and revision) or a group of timers: a schedule
     d.A.B                a timer that has fired
-    k.TOKEN              which tasks a claim was for
-    u.KEY                who reserved a unique key
+    k.TOKEN              the tasks of a claim
+    u.KEY                the task that reserved a unique key
     e.PARENT.CHILD       an edge; f.CHILD.PARENT: a counted dependency; x.PARENT: a fan-out
     z.ID.REVISION        the mark of a dead letter
-    n.day.DAY, n.at      the daily history, and how far the log was added up in it
+    n.day.DAY, n.at      the daily history, and up to where the log was added up in it
     n.w.PROCESS.NUMBER   a write summary, to be added up in the daily history
     g.QUEUE              the limiter lock of a limited queue
     o.KIND.SCOPE.KEY       a note

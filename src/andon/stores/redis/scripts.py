@@ -29,7 +29,7 @@ _OWN = {
     "writer_version": WRITER_VERSION,
     "few_lanes": 16,  # a queue that has more keeps its kinds
     "fields_of_entry": len(FIELDS["entry"]),
-    "most_kinds": 15,  # that the fast paths look at
+    "most_kinds": 15,  # that the fast paths read
 }
 
 
