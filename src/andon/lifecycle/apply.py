@@ -125,7 +125,7 @@ def _write(task: Task, command: Command, outcome: Outcome, *, now: int, write_id
 
 
 def _moved(task: Task, target: State, command: Command, outcome: Outcome, now: int) -> Status:
-    """The status after a move that does not take the current run from its worker."""
+    """The status after a move that does not take the run in hand from its worker."""
     status = task.status
     source, event = status.state, command.event
     new = replace(status, state=target, revision=status.revision + 1, reason=outcome.reason)
@@ -189,7 +189,7 @@ def _edit(new: Status, command: Command, outcome: Outcome, now: int) -> None:
 
 
 def _left_active(task: Task, target: State, command: Command, outcome: Outcome, now: int) -> Status:
-    """The status with the current run resolved."""
+    """The status with the run in hand resolved."""
     status, cell = task.status, task.cell
     if cell is None:
         progress, message = status.progress, status.progress_message

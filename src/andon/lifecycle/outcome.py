@@ -7,7 +7,7 @@ from andon.model.words import Reason, State
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """Where a move goes. `resolution` is why the current run ends, `opened` why a new one opens."""
+    """Where a move goes. `resolution` is why the run in hand ends, `opened` why a new one opens."""
 
     state: State | None
     reason: Reason | None = None

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from andon.stores.nats.record_codec import StoredRecord
 
 _SOON_S = 0.02
-"""How soon it is checked again whether other claims have written what their permits allow."""
+"""How soon it is checked again whether other claims have written the records that they may be
+claiming."""
 
 Refill = Callable[[str, float], None]
 """Called with the queue, and in how many seconds its rate limit lets the next claim through."""

@@ -46,7 +46,7 @@ from andon.stores.nats.subjects import ARCHIVED, Subjects, SubqueueName, is_toke
 from andon.stores.nats.write_summaries import WriteNotes
 
 REMEMBERED = 2_048
-"""How many records a partition remembers: of current runs, and those that were read to be moved.
+"""How many records a partition remembers: of runs in hand, and those that were read to be moved.
 Decoded, with its errors, one takes up to some tens of kilobytes."""
 
 _BESIDES = 16_384

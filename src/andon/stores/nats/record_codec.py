@@ -28,7 +28,7 @@ class RecordBody(msgspec.Struct, array_like=True, gc=False):
     seqs: tuple[int, ...] = ()  #: of the newest moves, but for the `own` last ones
     own: int = 1  #: how many moves this very message wrote
     linked: int = 0  #: edges were written to dependents; counts their changes
-    token: str = ""  #: of the claim that handed out the current run
+    token: str = ""  #: of the claim that handed out the run in hand
     deleted: int = 0
     events: tuple[TaskEvent, ...] = ()  #: moves that do not stand in the status
     dropped: int = 0  #: older moves that are not kept
