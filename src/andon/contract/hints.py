@@ -89,8 +89,8 @@ class Hub:
     def hint_all(
         self, topics: Iterable[str], moved: Sequence[str] = (), begun: Sequence[str] = ()
     ) -> None:
-        """Wake who listens to any of the topics, to one of the tasks that moved, or to a run of one
-        of those where it began or progressed."""
+        """Wake the listeners of any of the topics, of one of the tasks that moved, or of a run of
+        one of those if it began or progressed."""
         hinted = set(topics)
         if moved:
             hinted.update(self._topics(_OF_A_TASK, moved))

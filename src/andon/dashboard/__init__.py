@@ -1,1 +1,2 @@
-"""The board: everything seen in a browser, and the cord to pull; an ASGI application of its own."""
+"""The board: shows all tasks and queues in a browser, and pauses queues; an ASGI application of its
+own."""

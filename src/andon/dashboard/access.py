@@ -1,7 +1,7 @@
-"""Who looks at the board, and what they may see and do there.
+"""Says who visits the board, and what a visitor may see and do there.
 
-The board decides nothing of that itself: a `Gate` says who a visitor is, and the visitor's scopes
-(those of the service's tokens, docs/trust.md) decide what is shown and what may be done.
+The board decides neither itself: a `Gate` says who a visitor is, and the visitor's scopes (those of
+the service's tokens, docs/trust.md) decide what is shown and what may be done.
 """
 
 import inspect
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Visitor(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody who looks at the board.
+    """A visitor of the board.
 
     Example:
         from andon.dashboard.access import Visitor
@@ -30,10 +30,10 @@ class Visitor(msgspec.Struct, frozen=True, kw_only=True):
         assert ann.may_some("tasks:read:")
     """
 
-    name: str  #: shown at the top of each page, and kept with what they do
-    scopes: tuple[str, ...] = (EVERYTHING,)  #: what they may see and do, as for tokens
-    actor: str = ""  #: under which their acts are kept; empty: their name
-    is_known: bool = True  #: False: nobody had to say who it is
+    name: str  #: shown at the top of each page, and stored with their acts
+    scopes: tuple[str, ...] = (EVERYTHING,)  #: what they may see and do, as for API tokens
+    actor: str = ""  #: the actor of their acts; empty: their name
+    is_known: bool = True  #: False: the visitor did not have to say who it is
 
     def may(self, scope: str) -> bool:
         """Whether the visitor may do this."""
@@ -45,24 +45,26 @@ class Visitor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Gate(Protocol):
-    """Tells who a visitor is."""
+    """Identifies visitors."""
 
     async def visitor(self, request: "Request", token: str) -> Visitor | None:
-        """Who sent a request; None: nobody known, so a token is asked for. `token` is what the
-        visitor came in with; empty if with nothing. Raises `Refused` for whom no token helps."""
+        """The visitor who sent a request; None: unknown, so the board asks for a token. `token` is
+        the one that the visitor logged in with; empty if with none. Raises `Refused` if no token
+        would help."""
         ...
 
 
 Who = Callable[[Mapping[str, str]], "Visitor | Awaitable[Visitor | None] | None"]
-"""Says by a request's headers (names in lower case) who sent it; None: nobody who may look."""
+"""A function that finds the sender of a request by its headers (names in lower case); None: the
+sender may not see the board."""
 
 
 class LocalOnly:
-    """Open to this machine, closed to everybody else."""
+    """Admits visitors of this machine, and no others."""
 
     async def visitor(self, request: "Request", token: str) -> Visitor | None:
-        """Anybody, if they are on this machine and ask by a name of it: a foreign name that was
-        made to point here (DNS rebinding) is refused."""
+        """A visitor with all scopes, if the request comes from this machine and names it: a foreign
+        name that was made to point here (DNS rebinding) is refused."""
         host = _name_in(request.header("host"))
         if is_loopback(request.client) and is_loopback(host):
             return Visitor(name="anyone on this machine", is_known=False)
@@ -75,13 +77,13 @@ class LocalOnly:
 
 
 class Asked:
-    """Asks the application that the board is mounted in."""
+    """Asks the application in which the board is mounted."""
 
     def __init__(self, who: Who) -> None:
         self._who = who
 
     async def visitor(self, request: "Request", token: str) -> Visitor | None:
-        """Whoever the application says it is. Raises `Refused` where it knows nobody."""
+        """The visitor that the application names. Raises `Refused` if it names none."""
         headers = {
             name.decode("latin-1").lower(): value.decode("latin-1")
             for name, value in request.headers
@@ -95,7 +97,7 @@ class Asked:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach what listens there."""
+    """Whether only this machine can reach a server that listens there."""
     if host == "localhost":
         return True
     try:

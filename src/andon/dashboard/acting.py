@@ -1,7 +1,7 @@
-"""What is done by hand, by way of the engine, checked against what the visitor may.
+"""Carries out acts by hand through the engine, and checks them against the visitor's scopes.
 
-The forms of the board and the keys of `andon top` both come here, so that the same words are said
-and the same is refused.
+The forms of the board and the keys of `andon top` both call this module, so that both give the same
+messages and refuse the same acts.
 """
 
 from collections.abc import Sequence
@@ -37,24 +37,24 @@ MOST_CHOSEN = 1_000
 
 
 class Said(msgspec.Struct, frozen=True):
-    """What became of an act on one thing."""
+    """The outcome of an act on one thing."""
 
     text: str
-    is_gone: bool = False  #: it is no more
-    at: str = ""  #: the id of the task that stands in its place now
+    is_gone: bool = False  #: it no longer exists
+    at: str = ""  #: the id of the task that has taken its place
 
 
 class Meant(msgspec.Struct, frozen=True, kw_only=True):
-    """Which tasks an act on many means: all that a filter finds, or those that are named."""
+    """The tasks of an act on many: all that a filter finds, or those that are named."""
 
     asked: TaskFilter = TaskFilter()
     letters: bool = False  #: only dead letters
-    fingerprint: str = ""  #: only those of this cause
-    chosen: tuple[str, ...] = ()  #: ids; none: all that the filter finds
+    fingerprint: str = ""  #: only those of this group
+    chosen: tuple[str, ...] = ()  #: ids; empty: all that the filter finds
 
     @property
     def words(self) -> str:
-        """Which, for a sentence about tasks."""
+        """The filter in words, for a sentence about tasks."""
         if self.chosen:
             return f"the {len(self.chosen):,} chosen"
         if not self.letters:
@@ -64,7 +64,7 @@ class Meant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def need(visitor: "Visitor", scope: str) -> None:
-    """Raise `Refused` unless the visitor may."""
+    """Raise `Refused` unless the visitor may do this."""
     if not visitor.may(scope):
         raise Refused(403, "Not allowed", f"This needs the scope {scope}, which you lack.")
 
@@ -73,7 +73,7 @@ def need(visitor: "Visitor", scope: str) -> None:
 
 
 async def set_paused(reader: "Reader", visitor: "Visitor", name: str, *, paused: bool) -> Said:
-    """Pull the cord of a queue, or let it go on. Raises `Refused` where there is no such queue."""
+    """Pause a queue, or resume it. Raises `Refused` if there is no such queue."""
     need(visitor, f"queues:manage:{name}")
     engine = await reader.engine()
     known = {config.name for config, _ in await reader.queues()}
@@ -89,7 +89,7 @@ async def set_paused(reader: "Reader", visitor: "Visitor", name: str, *, paused:
 
 
 async def act_on_task(reader: "Reader", visitor: "Visitor", act: str, task_id: str) -> Said:
-    """Do something to one task: one of `views.acts.ONE`. Raises `TaskNotFound` and `Refused`."""
+    """Do one of the acts `views.acts.ONE` to one task. Raises `TaskNotFound` and `Refused`."""
     engine = await reader.engine()
     [task] = await within(engine.get([task_id]))
     if task is None:
@@ -124,7 +124,7 @@ async def _one(engine: "Engine", act: str, task_id: str) -> "list[Acted]":
 async def act_on_schedule(
     reader: "Reader", visitor: "Visitor", act: "ScheduleAct", name: str
 ) -> Said:
-    """Pause, resume or run a schedule. Raises `Refused` where there is no such schedule."""
+    """Pause, resume or run a schedule. Raises `Refused` if there is no such schedule."""
     engine = await reader.engine()
     if not isinstance(engine, HasSchedules):
         raise Refused(404, "Not here", "There are no schedules here.")
@@ -140,7 +140,8 @@ async def act_on_schedule(
 
 
 async def act_on_flow(reader: "Reader", visitor: "Visitor", flow_id: str, *, cancels: bool) -> Said:
-    """Cancel what of a flow has not ended, or run again what failed. Raises `FlowNotFound`."""
+    """Cancel the tasks of a flow that have not ended, or rerun those that failed. Raises
+    `FlowNotFound`."""
     need(visitor, "tasks:cancel:*" if cancels else "tasks:change:*")
     engine = await reader.engine()
     flow = await within(read_flow(engine, flow_id))
@@ -154,7 +155,7 @@ async def act_on_flow(reader: "Reader", visitor: "Visitor", flow_id: str, *, can
 
 
 def check_act(act: str) -> str:
-    """An act on many, if there is one of that name. Raises `Refused`."""
+    """The act on many of that name. Raises `Refused` if there is none."""
     if act not in MANY:
         raise Refused(404, "Not here", "There is no such act.")
     return act
@@ -219,7 +220,7 @@ async def start(
 async def _allowed(
     engine: "Engine", ids: Sequence[str], act: str, visitor: "Visitor"
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """Those of the tasks that the visitor may act on; the others, and what is missing."""
+    """The tasks on which the visitor may act; the others; and the ids that do not exist."""
     scope_of_act = MANY[act].scope
     if visitor.may(f"{scope_of_act}*"):
         return list(ids), []
@@ -236,7 +237,8 @@ async def _allowed(
 
 
 def _query_of(meant: Meant) -> "tuple[Query, Keep]":
-    """The query of all that is meant, in order of creation, and which of what it finds."""
+    """The query of all tasks of the act, in order of creation, and which of those that it finds are
+    meant."""
     asked = meant.asked
     query = msgspec.structs.replace(asked.query(), newest_first=False, due_first=False, cursor="")
     if meant.letters:

@@ -1,4 +1,5 @@
-"""What the board does: each act is a form that was sent, checked against what its sender may."""
+"""Carries out the board's acts: each is a form that was sent, checked against its sender's
+scopes."""
 
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -70,7 +71,7 @@ class Acts:
             self._acts[f"/acts/task/{name}"] = partial(self.act_on_task, name)
 
     async def do(self, path: str, form: Fields, place: "Place") -> Done:
-        """Do what a path says. Raises `Refused`."""
+        """Carry out the act of a path. Raises `Refused`."""
         act = self._acts.get(path)
         if act is None:
             raise Refused(404, "Not here", "There is no such act.")
@@ -79,19 +80,19 @@ class Acts:
     # --- one thing ---
 
     async def set_paused(self, form: Fields, place: "Place", *, paused: bool) -> Done:
-        """Pull the cord of a queue, or let it go on."""
+        """Pause a queue, or resume it."""
         said = await acting.set_paused(
             self._reader, place.visitor, form.get("queue"), paused=paused
         )
         return Done(said.text)
 
     async def act_on_task(self, name: str, form: Fields, place: "Place") -> Done:
-        """Do something to one task."""
+        """Carry out an act on one task."""
         said = await acting.act_on_task(self._reader, place.visitor, name, form.get("task"))
         return Done(said.text, to="/tasks" if said.is_gone else "")
 
     async def edit(self, form: Fields, place: "Place") -> Done:
-        """Give a task other arguments; go to the one that takes its place."""
+        """Give a task other arguments; then show its successor."""
         said = await editing.edit(
             self._reader,
             place.visitor,
@@ -102,7 +103,7 @@ class Acts:
         return Done(said.text, to=f"/tasks/{quote(said.at, safe='')}" if said.at else "")
 
     async def reschedule(self, form: Fields, place: "Place") -> Done:
-        """Give a task another start."""
+        """Give a task another start time."""
         task_id, text = form.get("task"), form.get("run-at")
         return Done((await editing.reschedule(self._reader, place.visitor, task_id, text)).text)
 
@@ -112,7 +113,7 @@ class Acts:
         return Done((await editing.reprioritise(self._reader, place.visitor, task_id, text)).text)
 
     async def configure(self, form: Fields, place: "Place") -> Done:
-        """Change those settings of a queue that are not as they were when the form was drawn."""
+        """Change the settings of a queue that differ from those when the form was drawn."""
         texts = {
             name: form.get(name)
             for name in editing.SETTINGS
@@ -127,7 +128,7 @@ class Acts:
         return Done((await acting.act_on_schedule(self._reader, place.visitor, act, name)).text)
 
     async def act_on_flow(self, form: Fields, place: "Place", *, cancels: bool) -> Done:
-        """Cancel what of a flow has not ended, or run again what failed."""
+        """Cancel the tasks of a flow that have not ended, or rerun those that failed."""
         said = await acting.act_on_flow(
             self._reader, place.visitor, form.get("flow"), cancels=cancels
         )
@@ -136,7 +137,7 @@ class Acts:
     # --- tokens ---
 
     async def create_token(self, form: Fields, place: "Place") -> Done:
-        """Make a token that allows no more than its maker's."""
+        """Make a token that allows no more than the scopes of its maker."""
         book = self._book(place)
         scopes = form.get("scopes").split()
         for scope in scopes:
@@ -164,7 +165,7 @@ class Acts:
     # --- many tasks ---
 
     async def ask_about_chosen(self, form: Fields, place: "Place") -> Done:
-        """Ask whether it is to be done to the tasks that were chosen."""
+        """Ask for confirmation of an act on the chosen tasks."""
         ids = tuple(dict.fromkeys(form.all("chosen")))
         if not ids:
             return Done("Choose some tasks first: with their boxes, or with j, k and x.")
@@ -173,7 +174,8 @@ class Acts:
         return await self._ask(form, place, Meant(chosen=ids))
 
     async def ask_about_matching(self, form: Fields, place: "Place") -> Done:
-        """Count what a filter finds, and ask whether it is to be done to all of them."""
+        """Count the tasks that a filter finds, and ask for confirmation of an act on all of
+        them."""
         return await self._ask(form, place, _meant(form))
 
     async def ask_about_letters(self, form: Fields, place: "Place") -> Done:
@@ -212,7 +214,7 @@ class Acts:
         return Done(page=Shown(f"{MANY[act].label}?", list(content)))
 
     async def do_to_many(self, form: Fields, place: "Place") -> Done:
-        """Do it to those that were chosen, or to all that a filter finds."""
+        """Carry out the act on the chosen tasks, or on all that a filter finds."""
         chosen = tuple(dict.fromkeys(form.all("chosen")))
         doing = await acting.start(
             self._reader,
@@ -227,7 +229,7 @@ class Acts:
 
 
 def _meant(form: Fields) -> Meant:
-    """All that the filter of a form means."""
+    """All tasks that the filter of a form finds."""
     return Meant(
         asked=filter_of(form),
         letters=bool(form.get("letters")),

@@ -1,7 +1,7 @@
-"""Alerts on the board: what its pages read, and what its forms do.
+"""Alerts on the board: reads for its pages, and carries out its forms.
 
-A form whose fields cannot be is shown again with what was written and what is wrong with it, but
-for secrets. Nothing here makes a command: that runs on the machine of the service.
+A form with invalid fields is shown again with what was written, except secrets, and with what is
+wrong. A target that runs a command cannot be made here: it would run on the machine of the service.
 """
 
 from typing import TYPE_CHECKING
@@ -60,7 +60,7 @@ class Alerting:
         return Shown("Alerts", content, topics=("alerts",))
 
     async def rule(self, place: "Place", form: AlertForm) -> Shown:
-        """The form of a rule: a new one, or that of the name as it is."""
+        """The form of a rule: of a new one, or of the named one as it is."""
         shown = await self._shown(place)
         found = None
         if not form.is_new:
@@ -74,7 +74,7 @@ class Alerting:
         return Shown(f"Alert {form.name or 'rule'}", list(drawn))
 
     async def target(self, place: "Place", form: AlertForm) -> Shown:
-        """The form of a target, the same way."""
+        """The form of a target: of a new one, or of the named one as it is."""
         found = None
         if not form.is_new:
             shown = await self._shown(place)
@@ -90,7 +90,7 @@ class Alerting:
     # --- acts ---
 
     async def save_rule(self, fields: Fields, place: "Place") -> Done:
-        """Make a rule, or have it be what its form says."""
+        """Make a rule, or change it to what its form says."""
         keeper, form = await self._keeper(place), _form(fields, RULE_FIELDS)
         try:
             how = "add" if form.is_new else "set"
@@ -100,7 +100,7 @@ class Alerting:
         return Done(f"The rule {form.name} is saved: it is looked at within a minute.", "/alerts")
 
     async def save_target(self, fields: Fields, place: "Place") -> Done:
-        """Make a target, or change what its form says."""
+        """Make a target, or change the fields that its form gives."""
         keeper, form = await self._keeper(place), _form(fields, TARGET_FIELDS)
         if form.values["how"] not in ("webhook", "chat"):
             raise Refused(403, "Not here", "A command is set by the command line, not by a page.")
@@ -113,14 +113,14 @@ class Alerting:
         return Done(f"The target {form.name} is saved. Test it.", "/alerts")
 
     async def remove_rule(self, fields: Fields, place: "Place") -> Done:
-        """Forget a rule."""
+        """Delete a rule."""
         name = fields.get("name")
         if not await within((await self._keeper(place)).remove_rule(name)):
             raise Refused(404, "Not here", "There is no such alert rule.")
         return Done(f"The rule {name} is removed.", "/alerts")
 
     async def remove_target(self, fields: Fields, place: "Place") -> Done:
-        """Forget a target that no rule tells."""
+        """Delete a target that no rule notifies."""
         name = fields.get("target")
         try:
             if not await within((await self._keeper(place)).remove_target(name)):
@@ -130,7 +130,7 @@ class Alerting:
         return Done(f"The target {name} is removed.", "/alerts")
 
     async def test(self, fields: Fields, place: "Place") -> Done:
-        """Tell a target that this is a test."""
+        """Send a test notice to a target."""
         name = fields.get("target")
         try:
             task = await within((await self._keeper(place)).test(name))

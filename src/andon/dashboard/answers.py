@@ -1,4 +1,4 @@
-"""What pages and acts of the board answer with, before it is drawn."""
+"""Answers of pages and acts of the board, before they are drawn."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Shown(msgspec.Struct):
-    """A page as it is shown."""
+    """A page to be shown."""
 
     title: str
     content: "Sequence[Node]"
@@ -20,8 +20,8 @@ class Shown(msgspec.Struct):
 
 
 class Done(msgspec.Struct):
-    """What became of an act: something to say on the page it came from, or a page of its own."""
+    """The outcome of an act: a message on the page it came from, or a page of its own."""
 
     said: str = ""
-    to: str = ""  #: the page to go to; empty: where it came from
+    to: str = ""  #: the page to go to; empty: the one it came from
     page: Shown | None = None

@@ -1,5 +1,5 @@
-"""The stylesheet, the script and the icon: each under a name that has its hash, so that a browser
-may keep it for ever and never shows an old one beside a new page."""
+"""Serves the stylesheet, the script and the icon: each under a name that has its hash, so that a
+browser may keep it for ever and never shows an old one beside a new page."""
 
 import gzip
 import hashlib

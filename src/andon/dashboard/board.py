@@ -1,8 +1,8 @@
 """The board as an ASGI application: authentication, routes, and the headers of each answer.
 
-It needs no framework: its routes are few, and an application that mounts it keeps its own. Every
-answer has a content security policy that lets the page load from its own origin only, and nothing
-else run.
+It needs no framework: its routes are few, and an application that mounts it keeps its own
+framework. Every answer has a content security policy that lets the page load from its own origin
+only, and forbids all other scripts.
 """
 
 import logging
@@ -66,7 +66,7 @@ _FIRST = frozenset(
     {path[1:] for path, _, _ in frames.PAGES if path != "/"}
     | {"acts", "bulk", "enter", "leave", "live", "search", "static", "types"}
 )
-"""The first parts of its paths."""
+"""The first parts of the board's paths."""
 
 _FRESH = (b"cache-control", b"no-store")
 
@@ -127,7 +127,8 @@ class Board:
         return path == "/" or path.split("/", 2)[1] in _FIRST
 
     def begin_stop(self) -> None:
-        """End all streams, and acts on many that are under way: the process is about to stop."""
+        """End all streams, and the acts on many that are under way: the process is about to
+        stop."""
         self.live.end_all("stopping")
         self._bulk.stop()
 
@@ -270,7 +271,7 @@ class Board:
         }
         if not sources:
             raise Refused(404, "Nothing to see", "There is nothing live of that name.")
-        # Drawn once for all who may see the same: whoever they are.
+        # Drawn once for all visitors who may see the same.
         alike = msgspec.structs.replace(visitor, name="")
         place = self._place(request, alike)
         seen = self.live.place_after(request.header("last-event-id"))
@@ -282,7 +283,7 @@ class Board:
             except (Refused, AccessError):
                 return False
             except (AndonError, OSError):
-                return True  # nobody can say now; it is asked again
+                return True  # it cannot be known now, and is asked again
             return now is not None and now.scopes == visitor.scopes
 
         await Stream(self.live, viewer, still_may).run(receive, send)
@@ -293,7 +294,7 @@ def _back(request: Request, form: Fields, to: str) -> str:
 
 
 async def _live_along(receive: "Receive", send: "Send") -> None:
-    """Start and stop with a server that runs the board alone: there is nothing to do."""
+    """Start and stop with a server that runs only the board: there is nothing to do."""
     while True:
         message: Any = await receive()
         if message["type"] == "lifespan.startup":

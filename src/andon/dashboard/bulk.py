@@ -1,7 +1,8 @@
-"""Acts on many tasks: counted first, then done in the background, with a page that tells how far.
+"""Acts on many tasks: counts the tasks first, then acts in the background, with a page that shows
+the progress.
 
-Tasks are counted when it is asked for, not when the list was drawn. An act that is cut short, as by
-the end of the process, has been done to some: it is safe to do it again.
+Tasks are counted when the act is requested, not when the list was drawn. An act that is cut short,
+as by the end of the process, has been done to some tasks: it is safe to repeat it.
 """
 
 import asyncio
@@ -30,38 +31,38 @@ log = logging.getLogger("andon.board")
 
 MOST_JOBS = 100
 MOST_NAMED = 20
-"""Refused tasks that are named one by one."""
+"""How many refused tasks are named one by one."""
 
 AT_ONCE = 2
-"""Acts on many that are under way at a time; the others wait in line."""
+"""How many acts on many run at a time; the others wait."""
 
 COUNT_S = 1.5
-"""How long counting may take before it says how far it has come."""
+"""How long counting may take before it shows its progress."""
 
 Keep = Callable[[Task], bool]
 
 
 class Doing(msgspec.Struct, kw_only=True):
-    """One act on many, as far as it is."""
+    """One act on many, and its progress."""
 
     id: str
-    label: str  #: what is done
-    words: str  #: to which tasks
-    expected: int | None  #: as many as were counted before; None: not all were
-    back: str  #: the page that it was asked for on
+    label: str  #: the act
+    words: str  #: on which tasks
+    expected: int | None  #: how many were counted before; None: not all were
+    back: str  #: the page on which it was requested
     tally: Tally = msgspec.field(default_factory=Tally)
-    refused: list[tuple[str, str]] = []  #: ids and why, the first of them
+    refused: list[tuple[str, str]] = []  #: the first ids, and why
     state: str = "waits"  #: then `runs`, `done` or `failed`
     error: str = ""
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is done."""
+        """Whether it is over."""
         return self.state in ("done", "failed")
 
 
 def act_named(engine: "Engine", name: str) -> Act:
-    """What is done to tasks. Raises `Refused` for what there is no act of."""
+    """The act on tasks of that name. Raises `Refused` if there is none."""
     match name:
         case "cancel":
             return engine.cancel
@@ -76,7 +77,7 @@ def act_named(engine: "Engine", name: str) -> Act:
 
 
 class Bulk:
-    """Acts on many of one process."""
+    """The acts on many of one process."""
 
     def __init__(self) -> None:
         self._jobs: dict[str, Doing] = {}
@@ -84,7 +85,7 @@ class Bulk:
         self._turn = asyncio.Semaphore(AT_ONCE)
 
     def find(self, job_id: str) -> Doing | None:
-        """One that was begun here; None if there is none (any more)."""
+        """An act that was begun here; None if there is none (any more)."""
         return self._jobs.get(job_id)
 
     @property
@@ -93,14 +94,14 @@ class Bulk:
         return bool(self._running)
 
     def stop(self) -> None:
-        """Do nothing more: the process is about to stop."""
+        """End all acts: the process is about to stop."""
         for task in self._running:
             task.cancel()
 
     def start(
         self, doing: Doing, engine: "Engine", act: Act, which: "Query | Sequence[str]", keep: Keep
     ) -> None:
-        """Begin it. Raises `Refused` when too many are under way."""
+        """Begin an act. Raises `Refused` if too many are under way."""
         over = [job.id for job in self._jobs.values() if job.is_over]
         for job_id in over[: max(0, len(self._jobs) - MOST_JOBS + 1)]:
             del self._jobs[job_id]
@@ -140,15 +141,15 @@ class Bulk:
 
 
 def new_id() -> str:
-    """A name for an act that nobody guesses."""
+    """A name for an act that cannot be guessed."""
     return secrets.token_urlsafe(16)
 
 
 class Counted(msgspec.Struct, frozen=True):
-    """How many tasks are meant, as far as they were counted."""
+    """How many tasks an act would touch, as far as they were counted."""
 
     number: int
-    cursor: str = ""  #: where counting goes on; empty: these are all
+    cursor: str = ""  #: the cursor at which counting goes on; empty: these are all
 
     @property
     def is_whole(self) -> bool:
@@ -157,7 +158,7 @@ class Counted(msgspec.Struct, frozen=True):
 
 
 async def count(engine: "Engine", query: Query, keep: Keep, before: int = 0) -> Counted:
-    """Count what a query finds, on from `before`, for as long as that takes a moment."""
+    """Count the tasks that a query finds, on from `before`, for a moment at most."""
     loop = asyncio.get_running_loop()
     until = loop.time() + COUNT_S
     query = msgspec.structs.replace(query, limit=MAX_BATCH)

@@ -1,4 +1,4 @@
-"""Files sent as they are, in pieces, never to be shown as a page of the board."""
+"""Sends files as they are, in pieces, never as a page of the board."""
 
 import re
 from collections.abc import AsyncIterator

@@ -1,7 +1,7 @@
-"""Changes by hand that have a value: arguments, start, priority, settings of queues.
+"""Changes values by hand: arguments, start time, priority, settings of queues.
 
-Texts come as a person wrote them, from a form of the board or a line of `andon top`. One that
-cannot be is told in a sentence, and nothing is changed.
+Texts come as a person wrote them, from a form of the board or a line of `andon top`. An invalid one
+is refused with a sentence, and nothing is changed.
 """
 
 import secrets
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def new_id(now: int) -> str:
-    """An id for a task that is submitted by a form: in the order of time, as other ids are."""
+    """An id for a task that is submitted by a form: ids sort by time, as other ids do."""
     return f"{now:012x}{secrets.token_hex(10)}"
 
 
@@ -61,7 +61,7 @@ async def edit(
 
 
 async def reschedule(reader: "Reader", visitor: "Visitor", task_id: str, text: str) -> Said:
-    """Give a waiting task another start: `now`, `+5m`, ISO 8601. Raises `TaskNotFound` and
+    """Give a waiting task another start time: `now`, `+5m`, ISO 8601. Raises `TaskNotFound` and
     `Refused`."""
     engine = await reader.engine()
     await _changeable(engine, visitor, task_id)
@@ -87,7 +87,7 @@ async def reprioritise(reader: "Reader", visitor: "Visitor", task_id: str, text:
 
 
 def priority_of(text: str) -> int:
-    """A priority as a number. Raises `ValueError` for what is none."""
+    """A priority as a number. Raises `ValueError` if the text is none."""
     if text in PRIORITY_NAMES:
         return PRIORITY_NAMES[text]
     try:
@@ -141,14 +141,14 @@ SETTINGS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "on_full": ("when full: reject, discard-old", str),
     "weight": ("share of claims", _count_of),
 }
-"""Settings that are written as a text: what each is, and how it is read."""
+"""Settings that are written as a text: what each means, and how it is parsed."""
 
 NEVER_NONE = {"on_full": "reject", "weight": "1"}
-"""Settings that have a value always, and which an empty text means."""
+"""Settings that always have a value, and the value that an empty text means."""
 
 
 def written(config: "QueueConfig") -> dict[str, str]:
-    """The settings of a queue as they may be written; empty: none."""
+    """The settings of a queue as texts; empty: none."""
     shown: dict[str, str] = {}
     for name in SETTINGS:
         value = getattr(config, name)
@@ -160,8 +160,8 @@ def written(config: "QueueConfig") -> dict[str, str]:
 async def configure(
     reader: "Reader", visitor: "Visitor", name: str, texts: Mapping[str, str]
 ) -> Said:
-    """Change settings of a queue; an empty text takes one away. Raises `Refused` where there is no
-    such queue."""
+    """Change settings of a queue; an empty text removes one. Raises `Refused` if there is no such
+    queue."""
     need(visitor, f"queues:manage:{name}")
     engine = await reader.engine()
     if name not in {config.name for config, _ in await reader.queues()}:

@@ -1,14 +1,15 @@
-"""Live pages: fragments read and drawn once for all who look, and sent over one stream a page.
+"""Live pages: reads and draws fragments once for all viewers, and sends them over one stream a
+page.
 
-A source is read while somebody looks at it, and only then. What was drawn is compared with what was
-drawn before: only what has changed is sent, under a number that grows. A viewer knows the number it
-has seen, so it can lag, leave and come back (`Last-Event-ID`): it gets the newest of each fragment
-that has changed since, never the ones between. A source that fails is tried again and told as a
-notice; it stops no other.
+A source is read while a viewer looks at it, and only then. Each drawing is compared with the one
+before: only changed fragments are sent, under a number that grows. A viewer knows the number it has
+seen, so it can lag, leave and come back (`Last-Event-ID`): it gets the newest of each fragment that
+has changed since, never the ones between. A source that fails is tried again, and its viewers see a
+message; it stops no other.
 
-All readings of a board share one budget of time (`patience.Budget`): what is costly to read is read
-more seldom, and its viewers are told how old it may be. Whoever comes to what was not read for a
-while has it read at once, and is sent nothing older.
+All readings of a board share one budget of time (`patience.Budget`): costly sources are read more
+seldom, and their viewers see how old the fragments may be. A viewer of a source that was not read
+for a while causes a reading at once, and gets nothing older.
 """
 
 import asyncio
@@ -35,11 +36,11 @@ log = logging.getLogger("andon.board")
 MOST_STREAMS = 2_000
 MOST_TOPICS = 8
 PING_S = 15.0
-"""A comment after so much silence, so that the dead are noticed; and the visitor is looked at
-anew."""
+"""After so much silence a comment is sent, so that dead connections are noticed; and the visitor is
+checked again."""
 
 SEND_S = 30.0
-"""A viewer that has taken nothing for so long is gone."""
+"""A viewer that has read nothing for so long is gone."""
 
 _HEADERS = [
     (b"content-type", b"text/event-stream"),
@@ -56,7 +57,7 @@ class _Drawn(NamedTuple):
 
 
 class _Shown:
-    """One source that is looked at: what was read of it, and drawn of it for each kind of place."""
+    """One source with viewers: its last reading, and its fragments drawn for each kind of place."""
 
     def __init__(self, source: "Source") -> None:
         self.source = source
@@ -65,33 +66,33 @@ class _Shown:
         self.was_read = False
         self.drawn: dict[Place, dict[str, _Drawn]] = {}
         self.trouble = ""
-        self.age = 0  #: seconds that what was read may be old, if that is more than usual
+        self.age = 0  #: how old the reading may be, s, if more than usual
         self.begun = 0.0  #: when it was read last
-        self.wanted = asyncio.Event()  #: somebody has come who waits for the next reading
+        self.wanted = asyncio.Event()  #: a new viewer waits for the next reading
         self.task: asyncio.Task[None] | None = None
 
 
 class Viewer:
-    """One stream: what it looks at, and up to where it has seen it."""
+    """One stream: its sources, and up to which number it has seen them."""
 
     def __init__(self, place: "Place", topics: Sequence[str], seen: int) -> None:
         self.place = place
         self.topics = tuple(dict.fromkeys(topics))
         self.seen = seen
         self.waits_for: set[str] = set()
-        """Topics to be read anew before it is sent any fragment. The others' would carry its number
-        past what of these has not changed since."""
+        """Topics to be read anew before it is sent any fragment. Fragments of the others would move
+        its number past those of these topics that have not changed since."""
         self.notice: str | None = None
         self.age = 0
         self.ended = ""
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
-        """There may be something to send."""
+        """Wake the stream: there may be something to send."""
         self._woken.set()
 
     def end(self, why: str) -> None:
-        """Send nothing more but the end."""
+        """Send only the end from now on."""
         self.ended = self.ended or why
         self.wake()
 
@@ -120,12 +121,14 @@ class Live:
         return len(self._viewers)
 
     def place_after(self, last_event_id: str) -> int:
-        """The last number that a returning viewer has seen; 0 if another process sent it."""
+        """The last number that a returning viewer has seen; 0 if another process sent the
+        number."""
         epoch, _, number = last_event_id.partition(".")
         return int(number) if epoch == self._epoch and number.isdecimal() else 0
 
     def join(self, place: "Place", sources: "dict[str, Source]", seen: int = 0) -> Viewer:
-        """Look at sources, by topic. Raises `Refused` when as many look as may."""
+        """Add a viewer of sources, by topic. Raises `Refused` if there are as many viewers as
+        allowed."""
         if len(self._viewers) >= MOST_STREAMS:
             raise Refused(503, "Too many look", f"{MOST_STREAMS:,} pages are open; close some.")
         viewer = Viewer(place, list(sources), seen)
@@ -138,7 +141,7 @@ class Live:
             if shown.task is None:
                 shown.task = asyncio.ensure_future(self._keep(topic, shown))
             elif shown.begun + shown.source.every < asyncio.get_running_loop().time():
-                viewer.waits_for.add(topic)  # its page may be newer than what was read
+                viewer.waits_for.add(topic)  # its page may be newer than the last reading
                 shown.wanted.set()
             elif shown.was_read and place not in shown.drawn:
                 self._draw(shown, place)
@@ -146,7 +149,7 @@ class Live:
         return viewer
 
     def leave(self, viewer: Viewer) -> None:
-        """Look no more. What nobody looks at any more is read no more."""
+        """Remove a viewer. A source without viewers is read no longer."""
         self._viewers.discard(viewer)
         for topic in viewer.topics:
             shown = self._shown.get(topic)
@@ -167,7 +170,7 @@ class Live:
             viewer.end(why)
 
     async def _keep(self, topic: str, shown: _Shown) -> None:
-        """Read and draw a source until nobody looks at it."""
+        """Read and draw a source as long as it has viewers."""
         loop, source, failures = asyncio.get_running_loop(), shown.source, 0
         while True:
             shown.begun, busy = loop.time(), time.process_time()
@@ -185,7 +188,7 @@ class Live:
             except Refused as refused:
                 shown.trouble = refused.detail
             except TaskNotFound as gone:
-                shown.trouble = str(gone)  # deleted while somebody looks at it
+                shown.trouble = str(gone)  # deleted while it has viewers
             except (AndonError, OSError) as error:
                 failures += 1
                 shown.trouble = AWAY
@@ -218,8 +221,8 @@ class Live:
                 drawn[found[1]] = _Drawn(self._version, message)
 
     def news(self, viewer: Viewer) -> Iterator[bytes]:
-        """What a viewer has not been sent yet: the newest of each fragment, how old it may be, and
-        the notice."""
+        """All that a viewer was not sent yet: the newest of each fragment, how old it may be, and
+        the message."""
         shown = [self._shown[topic] for topic in viewer.topics if topic in self._shown]
         drawn = [
             fragment
@@ -247,7 +250,7 @@ def _message(event: str, text: str) -> bytes:
 
 
 class Stream:
-    """One stream over ASGI. `still_may` says whether its visitor may go on looking."""
+    """One stream over ASGI. `still_may` says whether its visitor may still see the sources."""
 
     def __init__(self, live: Live, viewer: Viewer, still_may: Any) -> None:
         self._live = live
@@ -274,7 +277,7 @@ class Stream:
                 await _send(send, _message("end", viewer.ended))
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
         except (TimeoutError, OSError):
-            pass  # it takes nothing any more
+            pass  # it reads nothing any more
         finally:
             gone.cancel()
             self._live.leave(viewer)

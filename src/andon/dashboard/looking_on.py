@@ -1,8 +1,8 @@
-"""A list of tasks that is looked at for a while: what no index holds is looked for on and on, a
-part each time it is read, until a page is full or all tasks were looked through.
+"""A list of tasks that a live page shows: searches for tasks that no index finds, a part with each
+reading, until a page is full or all tasks were read.
 
-From then on a reading costs what it costs for any list, however few tasks are like what is asked
-for: the records that were found are read again, and the newest tasks are looked at.
+From then on a reading costs what it costs for any list, however few tasks match: the records that
+were found are read again, and the newest tasks are searched.
 """
 
 from typing import TYPE_CHECKING
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from andon.model.task import Task
 
 LOOK_S = 0.5
-"""How long one reading may look on."""
+"""How long one reading may search."""
 
 
 class LookingOn:
-    """The list of a filter, read again and again."""
+    """The list of a filter, read repeatedly."""
 
     def __init__(self, asked: TaskFilter) -> None:
         self.asked = asked
-        self.is_over = True  #: whether there is nothing left to look for
+        self.is_over = True  #: whether the search is over
         self._cursor = ""
         self._found: dict[str, Task] | None = None  #: None: a page of it is found at once
 
     async def read(self, reader: "Reader") -> TaskList:
-        """The list as far as it is known now."""
+        """The list as far as it was found."""
         engine = await reader.engine()
         query = self.asked.query()
         if self._found is None:
@@ -64,7 +64,7 @@ class LookingOn:
         return await within(full_page(engine, query, keep=keep, goes_on=goes_on, keeps_most=True))
 
     async def _read_again(self, reader: "Reader", engine: "Engine", query: "Query") -> None:
-        """Look at what was found anew, and for more among the newest."""
+        """Read the tasks found again, and search the newest for more."""
         assert self._found is not None
         newest = replace(query, newest_first=True, due_first=False, cursor="")
         page = await self._look(reader, engine, newest, 0.0)

@@ -1,4 +1,4 @@
-"""How long the board waits for its store, and how often it looks at it anew."""
+"""How long the board waits for its store, and how often it reads it again."""
 
 import asyncio
 import math
@@ -10,7 +10,7 @@ from andon.model.errors import StoreUnavailable
 T = TypeVar("T")
 
 PATIENCE_S = 10.0
-"""A store that has not answered by then does not answer."""
+"""How long the board waits for an answer before the store counts as away, s."""
 
 EVERY = {
     "alerts": 5.0,
@@ -30,42 +30,42 @@ EVERY = {
     "types": 15.0,
     "workers": 2.0,
 }
-"""Seconds from one reading to the next of what somebody looks at, by what it is. Each of it is read
-once however many look."""
+"""Seconds from one reading of a source to the next, by kind of source. Each source is read once
+however many viewers it has."""
 
 LONGEST_S = 5.0
-"""Seconds between two tries to read what cannot be read, at the most."""
+"""The most seconds between two tries to read a source that cannot be read."""
 
 RESTS = 40.0
-"""So many times as long as its readings cost, what is looked at is left alone, all of it together:
-what is costly to read is read more seldom, and whoever looks takes nothing worth naming from the
-tasks."""
+"""The rest of all sources together, as a multiple of the cost of their readings: costly sources are
+read more seldom, so that viewers take no noticeable share of processor time from the tasks."""
 
 RESTS_LOOKING = 1.0
-"""The same of what is looked for and not found yet: it has an end, and somebody waits for it."""
+"""The same for a search that has not found anything yet: it has an end, and a viewer waits for
+it."""
 
 WAITING_COUNTS = 0.25
-"""How much of the time that a reading waits is counted as the store's processor's. The rest is
-the way to the store, and on a busy machine the wait for a processor: they cost nobody anything."""
+"""Which share of the time that a reading waits is counted as processor time of the store. The other
+part is the way to the store, and on a busy machine the wait for a processor: these cost nothing."""
 
 MOST_REST_S = 60.0
-"""Nothing that is looked at is older than this, whatever it costs."""
+"""No reading that viewers see is older than this, s, whatever it costs."""
 
 _TOLD = (2, 5, 15, 60)
-"""Seconds that are said for how old something may be, so that it is not said anew all the time."""
+"""The ages in seconds that viewers are shown, few so that the text does not change all the time."""
 
 AWAY = "The store does not answer. What you see is as it was; it goes on by itself."
 
 
 def until_next(every: float, failures: int) -> float:
-    """Seconds until something is read again that is read every so many seconds, and could not be
+    """Seconds until a source is read again that is read every so many seconds, and could not be
     read the last times."""
     return min(max(LONGEST_S, every), every * (1 + failures))
 
 
 def fair_share(wants: Sequence[float], whole: float) -> float:
-    """How much of a whole each may have at the most: what those who want less leave is for the
-    others. Infinite if there is enough for all."""
+    """The most of a whole that each may have: what those that want less leave is for the others.
+    Infinite if there is enough for all."""
     left = whole
     for taken, want in enumerate(sorted(wants)):
         each = left / (len(wants) - taken)
@@ -76,7 +76,7 @@ def fair_share(wants: Sequence[float], whole: float) -> float:
 
 
 def told_age(every: float, rest: float) -> int:
-    """Seconds to say for how old what is looked at may be; 0 where that is as old as usual."""
+    """The age in seconds to show for a reading; 0 if it is as old as usual."""
     if rest < 2 * every or rest <= 1:
         return 0
     return next((one for one in _TOLD if rest <= one), _TOLD[-1])
@@ -96,24 +96,26 @@ class _Wanted(NamedTuple):
 
     @property
     def cost(self) -> float:
-        """The smaller of them: one that had to wait for something else costs nothing by that."""
+        """The smaller of the two: a reading that had to wait for something else does not cost more
+        for that."""
         return min(self.costs)
 
     @property
     def share(self) -> float:
-        """Seconds of reading for a second of rest, if it is read as often as is wanted."""
+        """Seconds of reading for a second of rest, if the source is read as often as wanted."""
         return self.cost / self.every
 
 
 class Budget:
-    """What the readings of one board may take together, and so when each is read again."""
+    """The share of time that all readings of one board may take, and so when each source is read
+    again."""
 
     def __init__(self) -> None:
         self._wanted: dict[str, _Wanted] = {}
 
     def rest(self, topic: str, every: float, rests: float, cost: float) -> float:
-        """Seconds until a topic is read again, that wants to be read every so many seconds and was
-        read just now. All topics that rest as long are of one budget."""
+        """Seconds until a topic is read again that should be read every so many seconds and was
+        read just now. All topics with the same `rests` share one budget."""
         before = self._wanted.get(topic)
         wanted = _Wanted(every, rests, (before.costs[1] if before else 0.0, cost))
         self._wanted[topic] = wanted
@@ -122,12 +124,12 @@ class Budget:
         return min(longest, max(every, wanted.cost / fair_share(shares, 1 / rests)))
 
     def forget(self, topic: str) -> None:
-        """Nobody looks at a topic any more."""
+        """Forget a topic that has no viewers any more."""
         self._wanted.pop(topic, None)
 
 
 async def within(work: Awaitable[T], seconds: float = PATIENCE_S) -> T:
-    """What it gives in time. Raises `StoreUnavailable` if it takes longer."""
+    """The result of a reading, within the time. Raises `StoreUnavailable` if it takes longer."""
     try:
         async with asyncio.timeout(seconds):
             return await work

@@ -1,4 +1,4 @@
-"""What pages read, by way of the engine alone: bounded in time, and read once for all who look."""
+"""Reads for pages, through the engine only: bounded in time, and once for all viewers."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator, Sequence
@@ -29,17 +29,17 @@ _STATS_S = 0.4
 _FLEET_S = 2.0
 _HOUR_S = 10.0
 _DAY_S = 60.0
-"""The last day is a day of minutes to read, and drawn by the quarter."""
+"""The last day is a day of minutes to read, and is drawn by quarters of an hour."""
 
 _GIVES_WAY_S = 1.0
 _QUARTER = 15
 _DAYS = 2
-"""Days whose counters are read for rates: at midnight a new one begins."""
+"""How many days of counters are read for rates: at midnight a new day begins."""
 
 
 class Recent:
-    """What was read lately: who asks for it within a moment gets the same, and however many ask at
-    once, it is read once."""
+    """Values that were read lately: callers get the same value for a moment, and however many ask
+    at once, it is read once."""
 
     def __init__(self) -> None:
         self._read: dict[str, tuple[float, Any]] = {}
@@ -70,7 +70,7 @@ class Recent:
             done.exception()  # else asyncio logs an error that no caller waited for
 
     def forget(self) -> None:
-        """Keep nothing of what was read."""
+        """Forget all values."""
         self._read.clear()
 
     async def _keep(self, name: str, read: Callable[[], Awaitable[T]]) -> T:
@@ -88,17 +88,17 @@ class Reader:
         self._engine = engine
         self.redaction = redaction
         self.bulk = Bulk()  #: acts on many
-        self.location = location  #: of the store, without secrets
+        self.location = location  #: the store's location, without secrets
         self.sampler = Sampler()
         self._recent = Recent()
         self._minutes_read = Recent()  #: which acts by hand do not change
-        self._pages = 0  # that somebody waits for
+        self._pages = 0  # for which a visitor waits
         self._nobody_waits = asyncio.Event()
         self._nobody_waits.set()
 
     @contextmanager
     def page(self) -> Generator[None]:
-        """Somebody waits for a page, for as long as the block lasts."""
+        """Note that a visitor waits for a page, for as long as the block lasts."""
         self._pages += 1
         self._nobody_waits.clear()
         try:
@@ -109,21 +109,22 @@ class Reader:
                 self._nobody_waits.set()
 
     def while_nobody_waits(self, seconds: float) -> Callable[[int], bool]:
-        """Whether to look on, whatever was found: for so long, and while nobody waits for a page.
-        Whoever leaves one that looks on still has its stream until the next has come."""
+        """Whether to go on searching, whatever was found: for so long, and while no visitor waits
+        for a page. A visitor who leaves a page that searches keeps its stream until the next page
+        has come."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         return lambda _: not self._pages and loop.time() < until
 
     async def give_way(self) -> None:
-        """Wait while somebody waits for a page, but not for ever: on a busy board somebody always
-        does."""
+        """Wait while a visitor waits for a page, but not for ever: on a busy board some visitor
+        always does."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_GIVES_WAY_S):
                 await self._nobody_waits.wait()
 
     def forget(self) -> None:
-        """Read everything anew: something was just changed."""
+        """Forget all values: something was just changed."""
         self._recent.forget()
 
     async def engine(self) -> "Engine":
@@ -143,7 +144,7 @@ class Reader:
         return rows
 
     async def workers(self) -> list[WorkerInfo]:
-        """Workers alive."""
+        """The live workers."""
 
         async def read() -> list[WorkerInfo]:
             return await within((await self.engine()).workers())
@@ -203,7 +204,7 @@ class Reader:
         return minutes_of(hour, [name]), minutes_of(day, [name], each=_QUARTER), whole
 
     async def overview(self) -> "Overview":
-        """All that the first page shows of, whoever looks."""
+        """All that the first page is drawn from, for every visitor."""
         rows, workers, waits = await asyncio.gather(
             self.queues(), _unless_refused(self.workers), _unless_refused(self.waits)
         )
@@ -211,8 +212,8 @@ class Reader:
 
 
 async def _unless_refused(read: Callable[[], Awaitable[T]]) -> T | None:
-    """What is read; None where the service that is asked does not let its caller see it. It begins
-    here, so that nothing is left waiting where this is cancelled before."""
+    """The value that is read; None if the service does not let its caller see it. The reading
+    begins here, so that nothing is left waiting if this is cancelled before."""
     try:
         return await read()
     except AccessError:
@@ -220,7 +221,7 @@ async def _unless_refused(read: Callable[[], Awaitable[T]]) -> T | None:
 
 
 class Overview:
-    """Queues, workers and waits as they were read; None: not the reader's to see."""
+    """Queues, workers and waits as they were read; None: the reader may not see them."""
 
     def __init__(
         self,

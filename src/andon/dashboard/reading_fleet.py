@@ -1,4 +1,4 @@
-"""What the pages of workers, schedules and flows read."""
+"""Reads for the pages of workers, schedules and flows."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -18,23 +18,24 @@ if TYPE_CHECKING:
     from andon.model.task import Task
 
 _MOST_WORKERS = 100
-"""Workers whose runs are listed; of a larger fleet only numbers are shown."""
+"""For how many workers runs are listed; of a larger fleet only numbers are shown."""
 
 _RUNS = 11
 SCHEDULES_PAGE = 100
 MOST_FLOWS = 50
 _FLOW_S = 20.0
-"""A large flow takes some time to be read."""
+"""How long a flow may be read: a large one takes some time."""
 
 
 async def workers(reader: "Reader") -> Workers:
-    """Workers with what they run."""
+    """Workers with their runs."""
     engine = await reader.engine()
     alive = await reader.workers()
     codes = None
     if isinstance(engine, BesideStore):
         codes = await within(engine.code_lists({one.code for one in alive if one.code}))
-    # What they said of how much they run may be ten seconds old, so each is asked for.
+    # The number of runs that a worker reported may be ten seconds old, so the runs of each are
+    # read.
     busy = [one.id for one in alive][:_MOST_WORKERS]
     runs = await asyncio.gather(*(_runs_of(engine, worker) for worker in busy))
     waits = await reader.waits()

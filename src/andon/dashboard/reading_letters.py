@@ -1,4 +1,4 @@
-"""What the page of dead letters reads."""
+"""Reads for the page of dead letters."""
 
 from typing import TYPE_CHECKING
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from andon.model.task import Task
 
 _MOMENT_S = 0.02
-"""How long a page may look at first. Whoever looks at it live has a whole look soon after."""
+"""How long a page may read at first. Its live fragments have a complete reading soon after."""
 
 
 async def letters(reader: "Reader", queue: str) -> Letters:
-    """The newest dead letters of a queue, or of all, as groups: as many as a look has. It gives way
-    to whoever waits for a page after each part of the look."""
+    """The newest dead letters of a queue, or of all, as groups: as many as one reading has. After
+    each part of the reading it lets visitors who wait for a page go first."""
     engine = await reader.engine()
     name = queue or None
     found = await within(engine.letter_groups(name, look=MAX_BATCH))
@@ -42,8 +42,8 @@ async def letters(reader: "Reader", queue: str) -> Letters:
 async def letters_of_a_moment(
     reader: "Reader", queue: str, visitor: "Visitor", *, looks_on: bool = False
 ) -> Letters:
-    """The same as far as a short look comes, for a letter's record is read to put it into its
-    group; as far as a longer one, if somebody goes on."""
+    """The same, limited to a short time, as each letter's record is read to find its group; to a
+    longer time if the visitor goes on."""
     need_to_read(visitor, queue)
     engine = await reader.engine()
     goes_on = for_a_moment(LOOK_S if looks_on else _MOMENT_S)
@@ -73,7 +73,8 @@ async def total(reader: "Reader", queue: str) -> int:
 
 
 def is_of(fingerprint: str, task: "Task") -> bool:
-    """Whether a dead letter is of a group; of no group named, whether it is one at all."""
+    """Whether a dead letter is of a group; if no group is named, whether it is a dead letter at
+    all."""
     return not fingerprint or letter_fingerprint(task) == fingerprint
 
 

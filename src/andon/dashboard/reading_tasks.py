@@ -1,4 +1,4 @@
-"""What the pages of tasks read: lists, one task with all that belongs to it, and its log."""
+"""Reads for the pages of tasks: lists, one task with all that belongs to it, and its log."""
 
 import asyncio
 from collections import deque
@@ -33,21 +33,21 @@ if TYPE_CHECKING:
     from andon.engine.base import Engine
 
 MOST_LINES = 500
-"""Lines of a log that are shown, the newest."""
+"""How many lines of a log are shown, the newest."""
 
 _MOST_LOG_PAGES = 200
 FIRST_LOOK_S = 0.04
-"""How long a page may look for tasks that no index holds, before it is shown with what it has
-found, and a way on. To whoever looks at it live, more comes by itself (`LookingOn`)."""
+"""How long a page may search for tasks that no index finds, before it is shown with those found,
+and a link to go on. A live page gets more by itself (`LookingOn`)."""
 
 LOOK_S = 1.5
-"""How long a page may look that somebody goes on to."""
+"""How long a page may search to which the visitor goes on."""
 
 
 async def task_list(
     reader: "Reader", asked: TaskFilter, visitor: "Visitor | None" = None
 ) -> TaskList:
-    """A page of tasks. Raises `Refused` where the visitor may not read what is asked for."""
+    """A page of tasks. Raises `Refused` if the visitor may not read them."""
     if visitor is not None:
         need_to_read(visitor, asked.queue)
     engine = await reader.engine()
@@ -64,7 +64,7 @@ async def task_list(
 
 
 async def list_of(reader: "Reader", asked: TaskFilter, page: Page) -> TaskList:
-    """The list of what was found."""
+    """The list of the tasks found."""
     engine = await reader.engine()
     return TaskList(
         asked=asked,
@@ -76,7 +76,7 @@ async def list_of(reader: "Reader", asked: TaskFilter, page: Page) -> TaskList:
 
 
 def is_listed(asked: TaskFilter) -> Callable[[Task], bool] | None:
-    """Which of the tasks that a filter finds its list has; None: all. Schedules have a page of
+    """Which of the tasks that a filter finds are in its list; None: all. Schedules have a page of
     their own."""
     return None if asked.states else _is_no_schedule
 
@@ -86,7 +86,8 @@ def _is_no_schedule(task: Task) -> bool:
 
 
 def need_to_read(visitor: "Visitor", queue: str) -> None:
-    """Raise `Refused` unless the visitor may read the tasks of a queue; of none named, of all."""
+    """Raise `Refused` unless the visitor may read the tasks of a queue; if none is named, of all
+    queues."""
     scope = f"tasks:read:{queue or '*'}"
     if not visitor.may(scope):
         raise Refused(
@@ -109,8 +110,8 @@ async def readable_task(engine: "Engine", task_id: str, visitor: "Visitor") -> T
 async def task_page(
     reader: "Reader", task_id: str, seen_as: str, visitor: "Visitor | None" = None
 ) -> TaskView:
-    """One task with its moves and edges. Raises `TaskNotFound`, `Refused`, and
-    `ConfigurationError` for a profile that there is none of."""
+    """One task with its moves and edges. Raises `TaskNotFound`, `Refused`, and `ConfigurationError`
+    for an unknown profile."""
     shown_as = profile(seen_as or "native")
     engine = await reader.engine()
     [task] = await within(engine.get([task_id]))
@@ -149,7 +150,7 @@ async def _children(engine: "Engine", task: Task) -> list[EdgeView]:
 
 
 async def artifact_rows(reader: "Reader", task_id: str) -> list[ArtifactRow]:
-    """The files that a task's runs left behind; none where they are not kept."""
+    """The files that a task's runs left behind; none if they are not kept."""
     engine = await reader.engine()
     try:
         places = await engine.artifacts()
@@ -159,7 +160,7 @@ async def artifact_rows(reader: "Reader", task_id: str) -> list[ArtifactRow]:
 
 
 class LogTail:
-    """The newest lines of one run's log, read on from where it was read to."""
+    """The newest lines of one run's log; each reading goes on from the end of the last one."""
 
     def __init__(self, task_id: str, run: int | None) -> None:
         self._task_id = task_id
@@ -170,7 +171,7 @@ class LogTail:
         self._count = 0
 
     async def read(self, reader: "Reader", visitor: "Visitor | None" = None) -> LogView:
-        """The log as it is now. Of a run that is not named, the newest."""
+        """The log as it is now; of the newest run if none is named."""
         engine = await reader.engine()
         [task] = await within(engine.get([self._task_id]))
         if task is None:
@@ -210,7 +211,7 @@ class LogTail:
 
 
 def for_a_moment(seconds: float) -> Callable[[int], bool]:
-    """Whether to look on, whatever was found: until a moment has passed."""
+    """Whether to go on searching, whatever was found: until a moment has passed."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
     return lambda _: loop.time() < until

@@ -1,4 +1,5 @@
-"""Requests and answers of the board over ASGI: no framework, so that mounting it asks for none."""
+"""Requests and answers of the board over ASGI: without a framework, so that mounting the board
+needs none."""
 
 from collections.abc import Iterable, Iterator
 from http.cookies import CookieError, SimpleCookie
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 MOST_FORM = 1024 * 1024
-"""Bytes of a form: ten thousand ids, and some more."""
+"""The most bytes of a form: ten thousand ids, and some more."""
 
 MOST_FIELDS = 12_000
 MOST_QUERY = 16 * 1024
@@ -25,7 +26,7 @@ TEXT = b"text/plain; charset=utf-8"
 
 
 class Refused(Exception):
-    """A request that is not answered with what it asked for; shown as a page."""
+    """A request that is refused; shown as a page."""
 
     def __init__(self, status: int, title: str, detail: str) -> None:
         super().__init__(detail)
@@ -44,13 +45,13 @@ class Answer(msgspec.Struct, kw_only=True):
 
 
 def see_other(path: str) -> Answer:
-    """Go on there, with GET: what follows an act, so that reloading the page repeats nothing."""
+    """A redirection with GET: it follows an act, so that reloading the page repeats nothing."""
     location = quote(path, safe="/?&=%~:@!$'()*+,;-._#")
     return Answer(status=303, content_type=TEXT, headers=[(b"location", location.encode())])
 
 
 def path_in(back: str) -> str:
-    """A path of the board to go back to; never one of another site."""
+    """A path of the board to return to; never one of another site."""
     if back.startswith("/") and not back.startswith(("//", "/\\")) and "\n" not in back:
         return back[:2_000]
     return "/"
@@ -75,15 +76,15 @@ class Fields:
         return (key for key, _ in self.pairs)
 
     def encoded(self) -> str:
-        """The same as a query string."""
+        """The fields as a query string."""
         return urlencode(self.pairs)
 
 
 class Request:
     """One HTTP request below the place where the board is mounted.
 
-    `at` is that place if somebody said it; else the server's `root_path`. Some frameworks leave it
-    in the path and some take it off, so it is taken off where it is there.
+    `at` is that place if it was given; else the server's `root_path`. Some frameworks leave it in
+    the path and some remove it, so it is removed if it is there.
     """
 
     def __init__(self, scope: "Scope", receive: "Receive", at: str | None = None) -> None:
@@ -104,19 +105,19 @@ class Request:
 
     @property
     def is_secure(self) -> bool:
-        """Whether it came by TLS."""
+        """Whether the request came over TLS."""
         return self.scope.get("scheme") == "https"
 
     @property
     def client(self) -> str:
-        """The address it came from; empty where the server does not say."""
+        """The address that the request came from; empty if the server does not say."""
         client = self.scope.get("client")
         return client[0] if client else ""
 
     @property
     def is_of_this_site(self) -> bool:
-        """Whether a page of the board's own origin sent it, as far as a browser says. One that says
-        nothing of it is not believed."""
+        """Whether a page of the board's own origin sent the request, as the browser says. A request
+        that does not say so is not trusted."""
         site = self.header("sec-fetch-site")
         if site:
             return site == "same-origin"
@@ -127,7 +128,7 @@ class Request:
             return False
 
     async def form(self) -> Fields:
-        """The fields of the form that was sent. Raises `Refused`."""
+        """The fields of the form. Raises `Refused`."""
         kind = self.header("content-type").partition(";")[0].strip().lower()
         if kind != "application/x-www-form-urlencoded":
             raise Refused(415, "Not a form", "The board takes forms, and this is none.")
@@ -147,8 +148,8 @@ class Request:
 
 
 def _path_below(root: str, scope: "Scope") -> str:
-    """The path below a root: as it was sent, where the server tells, else as the framework left
-    it."""
+    """The path below a root: as it was sent, if the server passes that on, else as the framework
+    left it."""
     path: str = scope["path"]
     raw = (scope.get("raw_path") or b"").decode("latin-1").partition("?")[0]
     if (root and raw.startswith(f"{root}/")) or unquote(raw) == path:
@@ -184,7 +185,7 @@ def _cookies(header: str) -> dict[str, str]:
 
 
 async def send_answer(answer: Answer, send: "Send", *, head: bool = False) -> None:
-    """Send it; with `head` without its body."""
+    """Send the answer; with `head` without its body."""
     headers = [
         (b"content-type", answer.content_type),
         (b"content-length", b"%d" % len(answer.body)),

@@ -1,8 +1,8 @@
-"""Schedules added and changed on the board: what their form reads, and what it does.
+"""Adds and changes schedules on the board: reads for their form, and carries it out.
 
-A form that cannot be is shown again with what was written and where it is wrong. What a visitor may
-not submit, no schedule submits for them: it takes the scopes that a submit of its tasks takes, and
-to change one those to change tasks of its queues.
+An invalid form is shown again with what was written and where it is wrong. A schedule cannot submit
+what its visitor may not submit: making one needs the scopes that a submit of its tasks needs, and
+changing one needs those to change tasks of its queues.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ _TIMES = 10
 
 @runtime_checkable
 class _HasBook(Protocol):
-    """An engine that knows the queues of this process's own task types, too."""
+    """An engine that also knows the queues of this process's own task types."""
 
     @property
     def book(self) -> "PolicyBook": ...
@@ -70,7 +70,7 @@ class Scheduling:
         return await self._shown(place, new_form())
 
     async def edited(self, place: "Place", name: str) -> Shown:
-        """The form of a schedule as it is. Raises `Refused` where it is not the visitor's."""
+        """The form of a schedule as it is. Raises `Refused` if the visitor may not change it."""
         engine = await self._reader.engine()
         _keeper(engine)
         task = await _changeable(engine, place.visitor, name)
@@ -88,7 +88,7 @@ class Scheduling:
     # --- acts ---
 
     async def preview(self, fields: Fields, place: "Place") -> Done:
-        """Show the next times that it would have; nothing is changed."""
+        """Show the next times that the schedule would have; nothing is changed."""
         form = sent_form(fields)
         try:
             engine, request, there = await self._asked(form, place.visitor)
@@ -102,7 +102,8 @@ class Scheduling:
         return await self._put(replace(sent_form(fields), is_new=True), place, "add")
 
     async def edit(self, fields: Fields, place: "Place") -> Done:
-        """Change what was written anew of a schedule, unless somebody else has meanwhile."""
+        """Change the fields of a schedule that were written anew, unless another user has changed
+        them meanwhile."""
         return await self._put(replace(sent_form(fields), is_new=False), place, "edit")
 
     async def _put(self, form: ScheduleForm, place: "Place", how: "How") -> Done:
@@ -126,8 +127,8 @@ class Scheduling:
     async def _asked(
         self, form: ScheduleForm, visitor: "Visitor"
     ) -> "tuple[Engine, ScheduleRequest, Task | None]":
-        """What the form asks for, with the queue that its tasks go to, checked against what the
-        visitor may. Raises `Refused`, and `InvalidSubmission` naming the field."""
+        """The schedule that the form describes, with the queue of its tasks, checked against the
+        visitor's scopes. Raises `Refused`, and `InvalidSubmission` naming the field."""
         engine = await self._reader.engine()
         _keeper(engine)
         there = None
@@ -152,7 +153,7 @@ def may_make_some(visitor: "Visitor") -> bool:
 
 
 def may_edit(visitor: "Visitor", task: "Task") -> bool:
-    """Whether the visitor may change a schedule, as far as can be said beforehand."""
+    """Whether the visitor may change a schedule, as far as is known beforehand."""
     schedule = task.status.schedule
     if schedule is None:
         return False
@@ -197,13 +198,13 @@ def _next_times(request: ScheduleRequest, there: "Task | None", now: int) -> "li
     fired = 0 if schedule is None else schedule.fired
     after = now
     if schedule is not None and schedule.recurrence == request.recurrence:
-        # of times that stay, one whose jitter is not over is still to come
+        # if the times do not change, one whose jitter is not over is still to come
         after = max(schedule.after, now - jitter_ms(request.recurrence, request.name))
     return explain(request.recurrence, request.name, after=after, most=_TIMES, fired=fired)
 
 
 async def _unknown(engine: "Engine", task: "Submission") -> str:
-    """What is said where no worker has code for the task, and so where it waits."""
+    """The message if no worker has code for the task, so that it will wait."""
     types = {(kind.name, kind.version) for kind in await within(engine.types())}
     if route(types, task.name, task.version) is not None:
         return ""

@@ -1,7 +1,8 @@
-"""What a text that is looked for is: the id of a task, how ids begin, a name, key, group or tag.
+"""Finds out what a searched text is: the id of a task, the beginning of ids, a name, key, group or
+tag.
 
-What has an index is asked at once. The rest is looked for: for a moment where a page waits for it,
-then on and on while somebody looks at that page.
+Fields with an index are asked at once. For the rest tasks are searched: for a moment while a page
+waits for it, then repeatedly while the page has viewers.
 """
 
 import asyncio
@@ -24,21 +25,21 @@ if TYPE_CHECKING:
     from andon.engine.base import Engine
 
 FAILURES = tuple(state for state in State if state in DEAD_LETTER_STATES)
-"""States of what has not ended well."""
+"""The states of tasks that have not ended well."""
 
 _AT_ONCE = ("id", "failures", "key", "group", "tag")
-"""What a text may be that is asked at once, the likeliest first. Every store has lists of all but
-how ids begin, and most have an index of that."""
+"""What a text may be and is asked at once, the likeliest first. Every store has lists of all but
+the beginnings of ids, and most have an index of those."""
 
 LOOK_S = 0.5
-"""How long one reading may look on."""
+"""How long one reading may search."""
 
 
 async def search(
     reader: "Reader", text: str, visitor: "Visitor", seconds: float = FIRST_LOOK_S
 ) -> Sought:
-    """What a text is, as far as so long a look says. Raises `Refused` where the visitor may not
-    look for it."""
+    """What a text is, as far as a search of that time finds. Raises `Refused` if the visitor may
+    not search for it."""
     engine = await reader.engine()
     [task] = await within(engine.get([text]))
     if task is not None:
@@ -50,7 +51,7 @@ async def search(
 class Search:
     """Looks for the tasks that have a text, a part each time it is read.
 
-    `_left` has what one call may not have looked through, and where to go on."""
+    `_left` has the fields that one call may not have searched completely, and where to go on."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -60,11 +61,11 @@ class Search:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is found, or all tasks were looked through."""
+        """Whether the text is found, or all tasks were searched."""
         return bool(self._found) or not self._left
 
     async def read(self, reader: "Reader", goes_on: "Callable[[int], bool]") -> Sought:
-        """What it is, as far as is known now. `goes_on` as in `full_page`."""
+        """What the text is, as far as is known now. `goes_on` as in `full_page`."""
         engine = await reader.engine()
         if not self._is_begun:
             self._found = await self._at_once(engine)
@@ -78,7 +79,7 @@ class Search:
         some = await asyncio.gather(*(self._is_some(engine, field) for field in _AT_ONCE))
         found = next((field for field, is_some in zip(_AT_ONCE, some, strict=True) if is_some), "")
         if found == "failures" and await self._is_some(engine, "name"):
-            return "name"  # not only what failed has it, but some of the newest tasks
+            return "name"  # not only failures have it, but some of the newest tasks
         return found
 
     async def _look_on(self, engine: "Engine", goes_on: "Callable[[int], bool]") -> str:
@@ -92,17 +93,18 @@ class Search:
         return ""
 
     async def _is_some(self, engine: "Engine", field: str) -> bool:
-        """Whether one call finds a task that has the text in a field, from where the last ended."""
+        """Whether one call finds a task that has the text in a field; it goes on from the end of
+        the last call."""
         query = replace(_filter(field, self._text).query(1), cursor=self._left.get(field, ""))
         try:
             page = await within(engine.find(query))
-        except ConfigurationError:  # it cannot be one
+        except ConfigurationError:  # the text cannot be a value of the field
             self._left.pop(field, None)
             return False
         if field in self._left:
             del self._left[field]
             if page.cursor:
-                self._left[field] = page.cursor  # behind the other, whose turn is next
+                self._left[field] = page.cursor  # behind the other fields, which are next
         return bool(page.tasks)
 
 

@@ -1,4 +1,5 @@
-"""The board by itself on loopback, in a process that does something else besides: `andon dev`."""
+"""Serves the board by itself on loopback, in a process that also does something else: `andon
+dev`."""
 
 import asyncio
 import contextlib
@@ -17,7 +18,7 @@ _GRACE_S = 1
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to the process it is in."""
+    """A server that leaves signals to its process."""
 
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -26,8 +27,8 @@ class _Server(uvicorn.Server):
 
 @contextlib.asynccontextmanager
 async def served(board: "Board", port: int) -> AsyncGenerator[str]:
-    """Serve the board for as long as the block lasts; gives its URL. Another port is taken if that
-    one is in use."""
+    """Serve the board for as long as the block lasts; gives its URL. If the port is in use, another
+    one is taken."""
     logging.getLogger("uvicorn.error").setLevel(logging.WARNING)
     with contextlib.closing(_listening(port)) as listening:
         config = uvicorn.Config(

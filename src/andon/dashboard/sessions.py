@@ -1,8 +1,9 @@
-"""What a browser carries: the token that its visitor came in with, and a session for its forms.
+"""Keeps in cookies the token that a visitor logged in with, and a session for forms.
 
 Both are cookies that no script can read and no other site's page can send. A form has a token that
-is made of the session's cookie: a page from elsewhere, which cannot read that, cannot make one. It
-needs no memory here, so it outlives a restart and is the same in every process.
+is made of the session's cookie: a page of another site cannot read the cookie, so it cannot make
+the token. The token needs no memory here, so it outlives a restart and is the same in every
+process.
 """
 
 import hashlib
@@ -37,21 +38,21 @@ class Session:
 
     @property
     def token(self) -> str:
-        """What the visitor came in with; empty if with nothing."""
+        """The token that the visitor logged in with; empty if with none."""
         return self._request.cookies.get(ENTERED, "")
 
     @property
     def form_token(self) -> str:
-        """What every form of this session has."""
+        """The token that every form of this session has."""
         return hashlib.sha256(b"andon board form\0" + self._secret.encode()).hexdigest()
 
     @property
     def said(self) -> str:
-        """What became of the act before."""
+        """The outcome of the last act."""
         return unquote(self._request.cookies.get(SAID, ""))[:_MOST_SAID]
 
     def check(self, form: "Fields") -> None:
-        """Raise `Refused` unless the form is one of this session, sent by a page of this site."""
+        """Raise `Refused` unless the form is of this session, sent by a page of this site."""
         if not self._request.is_of_this_site:
             raise Refused(403, "From elsewhere", "Only a page of this board can do something here.")
         if self.is_new or not hmac.compare_digest(
@@ -64,23 +65,23 @@ class Session:
             )
 
     def keep(self, answer: "Answer") -> None:
-        """Have the browser keep the session."""
+        """Make the browser keep the session."""
         if self.is_new:
             answer.headers.append(self._cookie(SESSION, self._secret))
         if self.said:
             answer.headers.append(self._cookie(SAID, "", seconds=0))
 
     def say(self, answer: "Answer", text: str) -> None:
-        """Have the next page say something, once."""
+        """Make the next page show a message, once."""
         value = quote(text[:_MOST_SAID], safe="")
         answer.headers.append(self._cookie(SAID, value, seconds=_SAID_S))
 
     def enter(self, answer: "Answer", token: str) -> None:
-        """Have the browser keep the token until it is closed."""
+        """Make the browser keep the token until the browser is closed."""
         answer.headers.append(self._cookie(ENTERED, token))
 
     def leave(self, answer: "Answer") -> None:
-        """Have the browser forget the token and the session."""
+        """Make the browser drop the token and the session."""
         answer.headers.append(self._cookie(ENTERED, "", seconds=0))
         answer.headers.append(self._cookie(SESSION, "", seconds=0))
 

@@ -1,4 +1,4 @@
-"""Which page a path is. The pages are in the modules beside it, by what they are about."""
+"""Finds the page of a path. The pages are in the modules beside this one, by topic."""
 
 import re
 from typing import TYPE_CHECKING
@@ -36,7 +36,7 @@ class Pages:
         ]
 
     async def show(self, asked: Asked) -> Shown | Answer | Download:
-        """The page of a path. Raises `Refused` where there is none."""
+        """The page of a path. Raises `Refused` if there is none."""
         for pattern, show in self._routes:
             found = pattern.fullmatch(asked.path)
             if found is not None:

@@ -1,4 +1,4 @@
-"""The pages of whoever takes care of it: alerts, tokens, acts by hand, the doctor."""
+"""The pages for administrators: alerts, tokens, acts by hand, the doctor."""
 
 import asyncio
 from typing import TYPE_CHECKING
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from andon.dashboard.tokens import TokenBook
 
 _ACTS = 100
-"""Acts by hand that are shown at first."""
+"""How many acts by hand are shown at first."""
 
 _DOCTOR_S = 30.0
-"""The doctor reads a lot."""
+"""How long the doctor may read: it reads a lot."""
 
 
 class CarePages:
-    """What is about the store and its users. `tokens` None: there are none to show."""
+    """The pages about the store and its users. `tokens` None: there are none to show."""
 
     def __init__(self, reader: "Reader", tokens: "TokenBook | None") -> None:
         self._reader = reader
@@ -37,7 +37,7 @@ class CarePages:
 
     @property
     def routes(self) -> "Sequence[Route]":
-        """Its pages."""
+        """The pages of this module."""
         return (
             ("/alerts", self.alerts),
             ("/alerts/rule", self.alert_rule),
@@ -73,7 +73,7 @@ class CarePages:
         return Shown("Tokens", list(trust_page.tokens(asked.place, rows, now)))
 
     async def audit(self, asked: Asked) -> Shown:
-        """What was done by hand."""
+        """The acts by hand."""
         asked.need("admin:audit")
         actor = asked.query.get("actor")
         engine = await self._reader.engine()
@@ -85,7 +85,7 @@ class CarePages:
         return Shown("Audit", list(content))
 
     async def doctor(self, asked: Asked) -> Shown:
-        """What the doctor finds."""
+        """The findings of the doctor."""
         asked.need("admin:storage")
         engine = await self._reader.engine()
         facts = await within(checks.read(engine), _DOCTOR_S)

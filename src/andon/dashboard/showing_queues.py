@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 
 class QueuePages:
-    """What is about many tasks at once: where they wait, what they are, who runs them."""
+    """The pages about many tasks at once: their queues, their types, their workers."""
 
     def __init__(self, reader: "Reader") -> None:
         self._reader = reader
 
     @property
     def routes(self) -> "Sequence[Route]":
-        """Its pages."""
+        """The pages of this module."""
         return (
             ("/", self.andon),
             ("/queues", self.queues),

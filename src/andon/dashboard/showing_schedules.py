@@ -23,7 +23,7 @@ _TIMES = 10
 
 
 class SchedulePages:
-    """What is about schedules."""
+    """The pages about schedules."""
 
     def __init__(self, reader: "Reader") -> None:
         self._reader = reader
@@ -31,7 +31,7 @@ class SchedulePages:
 
     @property
     def routes(self) -> "Sequence[Route]":
-        """Its pages. That of a new schedule comes before those that are named."""
+        """The pages of this module. That of a new schedule comes before those of named ones."""
         return (
             ("/schedules", self.schedules),
             (schedule_forms.NEW, self.new_schedule),
@@ -73,5 +73,5 @@ class SchedulePages:
 
 
 def _may_read(place: "Place", task: "Task") -> bool:
-    """Whether a schedule is one that the visitor may read: of whichever of its queues."""
+    """Whether the visitor may read a schedule: the tasks of any of its queues."""
     return all(place.may(f"tasks:read:{queue}") for queue in queues_of(task))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class TaskPages:
-    """What is about tasks themselves."""
+    """The pages about tasks themselves."""
 
     def __init__(self, reader: "Reader", bulk: "Bulk") -> None:
         self._reader = reader
@@ -33,7 +33,7 @@ class TaskPages:
 
     @property
     def routes(self) -> "Sequence[Route]":
-        """Its pages."""
+        """The pages of this module."""
         return (
             ("/tasks", self.tasks),
             ("/tasks/([^/]+)", self.task),
@@ -90,8 +90,8 @@ class TaskPages:
         return Download(name, found[0].size, places.read(found[0]))
 
     async def search(self, asked: Asked) -> Shown | Answer:
-        """What is looked for, by whatever it may be: an id first, then a name, key, group, tag.
-        A name that only failures have leads to these."""
+        """The result of a search: the text is taken as an id first, then as a name, key, group,
+        tag. A name that only failures have leads to these."""
         text = asked.query.get("q").strip()
         place = asked.place
         if not text:
@@ -107,7 +107,7 @@ class TaskPages:
         return Shown("Nothing found", [content], topics=(topic,) if goes_on else ())
 
     async def letters(self, asked: Asked) -> Shown:
-        """Dead letters by cause."""
+        """Dead letters by group."""
         queue, looks_on = asked.query.get("queue"), bool(asked.query.get("on"))
         view = await reading_letters.letters_of_a_moment(
             self._reader, queue, asked.place.visitor, looks_on=looks_on
@@ -140,7 +140,7 @@ class TaskPages:
         )
 
     async def doing(self, asked: Asked) -> Shown:
-        """How far an act on many is."""
+        """The progress of an act on many."""
         doing = self._bulk.find(asked.name)
         if doing is None:
             raise Refused(

@@ -1,4 +1,4 @@
-"""What a thing that can be looked at live has to have: how it is read, and how it is drawn."""
+"""What each live source must define: how it is read, and how it is drawn."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 
 class Source:
-    """One thing that is looked at."""
+    """One live source."""
 
     every: float = 0.5  #: seconds from one reading to the next, if there is time for it
-    rests: float = RESTS  #: how many times as long as its readings cost it is left alone
+    rests: float = RESTS  #: rest after a reading, as a multiple of its cost
 
     def __init__(self, rest: str) -> None:
-        self.rest = rest  #: what stands after the kind in its topic
+        self.rest = rest  #: the part of its topic after the kind
 
     def is_for(self, visitor: "Visitor") -> bool:
-        """Whether a visitor may look at it at all; what of it they see is drawn for each."""
+        """Whether a visitor may see it at all; the parts that they may see are drawn for each."""
         raise NotImplementedError
 
     async def read(self, reader: "Reader") -> Any:
-        """What is drawn, whoever looks."""
+        """Read what is drawn, for every visitor."""
         raise NotImplementedError
 
     def draw(self, place: "Place", seen: Any) -> "Iterable[Renderable]":
@@ -36,6 +36,6 @@ class Source:
         raise NotImplementedError
 
     def looks_on(self, *, is_over: bool) -> None:
-        """Tasks are looked for, until that is over."""
+        """Whether tasks are still being searched."""
         self.every = EVERY["tasks" if is_over else "looking"]
         self.rests = RESTS if is_over else RESTS_LOOKING

@@ -1,6 +1,6 @@
-"""What can be looked at live: each source is read now and then, and drawn as fragments.
+"""Live sources: each is read from time to time, and drawn as fragments.
 
-A topic names a source, such as `andon` or `task/ID`; a page asks for its topics by one stream.
+A topic names a source, such as `andon` or `task/ID`; a page gets all its topics over one stream.
 """
 
 from typing import TYPE_CHECKING
@@ -45,11 +45,11 @@ if TYPE_CHECKING:
     from andon.model.task import Task
 
 MOST_TOPIC = 512
-"""Characters of a topic."""
+"""The most characters of a topic."""
 
 
 class AlertsSource(Source):
-    """Alert rules, and how they stand."""
+    """Alert rules and their states."""
 
     every = EVERY["alerts"]
 
@@ -139,7 +139,7 @@ class TypeSource(Source):
 
 
 class StoreSource(Source):
-    """Nothing but whether the store answers: for pages that could not be made."""
+    """Only whether the store answers: for pages that could not be made."""
 
     every = EVERY["store"]
 

@@ -1,4 +1,4 @@
-"""What can be looked at live of tasks: lists, one and its log, dead letters, searches, acts."""
+"""Live sources about tasks: lists, one task and its log, dead letters, searches, acts."""
 
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, unquote
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class TasksSource(Source):
-    """The first page of a list of tasks. What stands in its topic is the query of the list."""
+    """The first page of a list of tasks. Its topic has the query of the list."""
 
     def __init__(self, rest: str) -> None:
         super().__init__(rest)
@@ -73,7 +73,7 @@ class TaskSource(Source):
 
 
 class LogSource(Source):
-    """The log of one task: its id, then the number of the run; without, of the newest."""
+    """The log of one task: its id, then the number of the run; without a number, of the newest."""
 
     every = EVERY["log"]
 
@@ -94,7 +94,7 @@ class LogSource(Source):
 
 
 class LettersSource(Source):
-    """Dead letters by cause, of one queue or of all."""
+    """Dead letters by group, of one queue or of all."""
 
     every = EVERY["letters"]
 
@@ -132,12 +132,12 @@ class SearchSource(Source):
 
 
 class BulkSource(Source):
-    """An act on many, as far as it is."""
+    """The progress of an act on many."""
 
     every = EVERY["bulk"]
 
     def is_for(self, visitor: "Visitor") -> bool:
-        return True  # whoever knows its name began it, or was told
+        return True  # a visitor who knows its name began it, or got it from that one
 
     async def read(self, reader: "Reader") -> "Doing | None":
         return reader.bulk.find(self.rest)

@@ -1,4 +1,5 @@
-"""Tokens as the board knows them: whoever serves it hands in a book of them, if there is one."""
+"""API tokens as the board sees them: the process that serves it passes in a registry, if there is
+one."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,7 +8,7 @@ import msgspec
 
 
 class TokenRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One token, without what it is."""
+    """One token, without its secret."""
 
     id: str
     name: str
@@ -28,9 +29,10 @@ class TokenBook(Protocol):
     async def create(
         self, name: str, scopes: Sequence[str], *, days: float | None
     ) -> tuple[str, TokenRow]:
-        """Make a token: its text, which nobody can ask for again. Raises `ConfigurationError`."""
+        """Make a token. Returns its text, which cannot be read again. Raises
+        `ConfigurationError`."""
         ...
 
     async def revoke(self, token_id: str) -> TokenRow:
-        """Revoke a token by its id. Raises `ConfigurationError` when there is none."""
+        """Revoke a token by its id. Raises `ConfigurationError` if there is none."""
         ...

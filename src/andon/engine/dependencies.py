@@ -72,7 +72,8 @@ class Dependencies:
         self._control = control
 
     def on_moved(self, moved: Callable[[str], None]) -> None:
-        """Say who is told of each dependent that was moved here, and so has no more to ask."""
+        """Set the callback for each dependent that was moved here, and so need not verify its
+        dependencies any more."""
         self._moved = moved
 
     async def link(self, children: Sequence[tuple[str, tuple[str, ...], bool, str]]) -> None:

@@ -1,10 +1,10 @@
-"""Making a move: `apply(task, command, …)` yields the new status and its event, or refuses.
+"""Makes a move: `apply(task, command, …)` returns the new status and its event, or refuses.
 
-Pure: no clock, no I/O, no randomness but what is passed in; the task given is not changed. The
-store writes what comes out in one atomic step, guarded by the revision that was decided on.
+Pure: no clock, no I/O, no randomness except what is passed in; the given task is not changed. The
+store writes the result in one atomic step, guarded by the revision that was decided on.
 
 `stamped` is the one move made inside a store (claim): it turns a record and the fixed stamp the
-store wrote into the same record after the claim, so that every reader sees one truth.
+store wrote into the same record after the claim, so that every reader gets the same record.
 """
 
 import msgspec
@@ -37,11 +37,12 @@ _CLAIM, _COMPLETE, _RERUN, _RUN_NOW = Event.CLAIM, Event.COMPLETE, Event.RERUN, 
 _DELIVER = Event.DELIVER
 _RECURRING, _UNREACHABLE = State.RECURRING, State.UNREACHABLE
 _ARCHIVED, _SUPERSEDED = Reason.ARCHIVED_BY_HAND, Reason.SUPERSEDED
-"""What every run needs: a tenth of a microsecond less each, see `admission`."""
+"""The enum members that every run needs: a tenth of a microsecond less for each, see
+`admission`."""
 
 
 class Moved(msgspec.Struct, frozen=True, gc=False):
-    """What a move writes. `status` None is a deletion. `result` is meant only if `sets_result`."""
+    """What a move writes. `status` None is a deletion. `result` counts only if `sets_result`."""
 
     status: Status | None
     event: TaskEvent
@@ -54,8 +55,8 @@ class Moved(msgspec.Struct, frozen=True, gc=False):
 def apply(task: Task, command: Command, *, now: int, random: Random, write_id: str = "") -> Moved:
     """The move that `command` makes on `task` at `now` (ms UTC).
 
-    `now` is the store's clock as some process knows it, give or take a moment; a move is never
-    dated before the one that it follows.
+    `now` is the store's clock as a process knows it, off by a moment at most; a move is never dated
+    before the one that it follows.
 
     Raises `InvalidTransition` when the table of moves has no such move; nothing is changed then.
     """
@@ -118,7 +119,7 @@ def _write(task: Task, command: Command, outcome: Outcome, *, now: int, write_id
     result = command.result if isinstance(command, Complete) else None
     discard = None
     if ends and kept_for(task, new) == 0 and not owes(new):
-        # What it owed has kept the record till now, and with it the result that the event tells.
+        # Its debt has kept the record till now, and with it the result that the event carries.
         discard = _discarded(new, task.result if event is _DELIVER else result, now)
     return Moved(new, written, result, event is _COMPLETE or event is _RERUN, discard)
 
@@ -157,7 +158,7 @@ def _enter(new: Status, target: State, outcome: Outcome, now: int) -> None:
 
 
 def _stop_waiting(new: Status, task: Task, command: Command, outcome: Outcome, now: int) -> None:
-    """A run that nobody claimed is resolved. An end that has none gets one, where the policy says
+    """Resolve a run that no worker claimed. An end without such a run gets one, if the policy says
     so (docs/rulings.md, R42)."""
     source = task.status.state
     if source is _PENDING:
@@ -173,8 +174,8 @@ def _stop_waiting(new: Status, task: Task, command: Command, outcome: Outcome, n
 
 
 def _edit(new: Status, command: Command, outcome: Outcome, now: int) -> None:
-    """Moves that stay in their state: a cancel request, a new start time, a new priority, tasks to
-    wait for as well, word that what was owed is stored."""
+    """Moves that stay in their state: a cancel request, a new start time, a new priority, further
+    dependencies, the note that the debt is stored."""
     if command.event is Event.REQUEST_CANCEL:
         new.cancel_requested_at = now
     elif command.event is Event.RESCHEDULE:
@@ -188,7 +189,7 @@ def _edit(new: Status, command: Command, outcome: Outcome, now: int) -> None:
 
 
 def _left_active(task: Task, target: State, command: Command, outcome: Outcome, now: int) -> Status:
-    """The status without the run that was in hand, which is resolved."""
+    """The status with the run in hand resolved."""
     status, cell = task.status, task.cell
     if cell is None:
         progress, message = status.progress, status.progress_message
@@ -201,7 +202,8 @@ def _left_active(task: Task, target: State, command: Command, outcome: Outcome, 
     runs = status.runs
     if runs:
         runs = (*runs[:-1], _resolved(runs[-1], command, outcome, now, lease_until))
-    # All at once, not one after the other: half the time, and every run comes by here.
+    # All fields in one call, not one after the other: it takes half the time, and every run passes
+    # here.
     return replace(
         status,
         state=target,
@@ -280,8 +282,8 @@ def _resolved(
 
 
 def kept_for(task: Task, status: Status) -> int | None:
-    """Milliseconds the record is kept after its end; None for ever; 0 discards it (docs/rulings.md,
-    R21)."""
+    """For how many milliseconds the record is kept after its end; None: for ever; 0: it is
+    discarded (docs/rulings.md, R21)."""
     policy = status.policy or task.definition.policy
     state = status.state
     if state in policy.discard_states and status.reason is not _ARCHIVED:
@@ -296,19 +298,19 @@ def kept_for(task: Task, status: Status) -> int | None:
 
 
 def may_be_discarded(task: Task) -> bool:
-    """Whether the record may go with the task's end: its policy says so of some end, or the first
-    claim has yet to fill in what the policy says (docs/rulings.md, R5, R21)."""
+    """Whether the record may be deleted with the task's end: its policy says so for some end, or
+    the first claim has yet to fill in the policy (docs/rulings.md, R5, R21)."""
     if task.status.policy is None and not task.definition.type_known:
         return True
     policy = task.policy
-    # A state that sets no retention has that of `failed`, which is among these.
+    # A state without a retention has that of `failed`, which is among these.
     kept = (policy.dead_letter_retention, *astuple(policy.retention))
     return bool(policy.discard_states) or 0 in kept
 
 
 def is_dead_letter(task: Task, status: Status) -> bool:
-    """Whether this end is kept as a dead letter (docs/rulings.md, R21): by policy, or because
-    somebody said so."""
+    """Whether this end is kept as a dead letter (docs/rulings.md, R21): by policy, or because a
+    person asked for it."""
     if status.state not in DEAD_LETTER_STATES:
         return False
     if status.reason is _ARCHIVED:
@@ -317,7 +319,7 @@ def is_dead_letter(task: Task, status: Status) -> bool:
 
 
 def _discarded(new: Status, result: bytes | None, now: int) -> TaskEvent:
-    """The event by which a record goes with its end."""
+    """The event by which a record is deleted with its end."""
     return TaskEvent(
         new.revision + 1,
         now,
@@ -372,7 +374,7 @@ def stamped(task: Task, stamp: Stamp, cell: RunCell | None = None) -> Task:
 
 
 def next_fence(last: int, now: int) -> int:
-    """The fence of the next run: grows across reruns, failovers and reused ids (docs/rulings.md,
+    """The fence of the next run: it grows across reruns, failovers and reused ids (docs/rulings.md,
     R3)."""
     return max(last + 1, now)
 

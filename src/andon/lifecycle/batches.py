@@ -1,8 +1,8 @@
 """Batches as types: values that tasks written together share are held once. Pure.
 
 Tasks that are submitted together mostly differ in their ids and arguments alone. A store derives,
-encodes and counts what they share once for all of them; that it is shared is a matter of type and
-of value, never of identity. The same goes for runs that end together.
+encodes and counts what they share once for all of them; that they are shared follows from type and
+value, never from identity. The same goes for runs that end together.
 """
 
 from collections.abc import Sequence
@@ -81,7 +81,7 @@ def begin_alike(one: Task, other: Task) -> bool:
 
 def moved_alike(moves: Sequence[Move]) -> list[Moves[Move]]:
     """Decided moves as batches, in their order. Ends of runs that follow each other and are alike
-    are one, which is most of what workers report; every other move is one by itself."""
+    are one, which is most of what workers report; every other move is a batch by itself."""
     if len(moves) == 1:
         return [Moves(of_change(moves[0]), moves)]
     batches: list[Moves[Move]] = []

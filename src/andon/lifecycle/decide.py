@@ -1,7 +1,7 @@
-"""Which target a move takes: one small pure function per event.
+"""Decides which target a move takes: one small pure function per event.
 
-Each gets the task and the command and answers with an `Outcome`. Whether the move exists at all
-was checked against the table before, and the answer is checked against it after.
+Each gets the task and the command and returns an `Outcome`. `apply` checks before that the table
+has such a move, and checks the outcome against the table after.
 """
 
 from collections.abc import Callable
@@ -22,8 +22,8 @@ from andon.model.task import Task, TaskError
 from andon.model.words import WAITING, Event, Reason, State
 
 UNKNOWN_TASK_DELAY_MS = 5_000
-"""Wait before an unknown task is offered again if its policy waits for code, or retries at once: a
-worker that has the code may be on its way, and a hot loop helps nobody."""
+"""How long to wait before an unknown task is offered again if its policy waits for code, or retries
+at once: a worker that has the code may be starting, and a hot loop would be useless."""
 
 
 def cancelled(command: c.Command) -> Outcome:
@@ -164,7 +164,7 @@ def _unknown_task(task: Task, command: c.UnknownTask, now: int, random: Random) 
     reason = Reason.UNKNOWN_TASK
     rule = task.policy.on_unknown
     if rule == "wait":
-        # Only to a worker that did not say what it has code for could it be given.
+        # Only a worker that did not say for which types it has code could get it.
         run_at = now + UNKNOWN_TASK_DELAY_MS
         return Outcome(State.SCHEDULED, reason, reason, run_at=run_at, error=error)
     if rule == "fail":

@@ -1,4 +1,4 @@
-"""Which target a move of a schedule takes: its part of `decide`. Pure."""
+"""Decides which target a move of a schedule takes: the part of `decide` for schedules. Pure."""
 
 import msgspec
 
@@ -13,7 +13,7 @@ from andon.model.words import Reason, State
 
 
 def recur(task: Task, command: c.Recur, now: int, random: Random) -> Outcome:
-    """Its time has come: bear the tasks of it, and go on to its next time."""
+    """Bear the tasks that are due, and go on to the next time."""
     schedule = _schedule_of(task, command)
     if schedule.paused_at is not None:
         raise InvalidTransition(task.id, command.event, task.state, "It is paused.")
@@ -29,7 +29,8 @@ def recur(task: Task, command: c.Recur, now: int, random: Random) -> Outcome:
 
 
 def pause(task: Task, command: c.Pause, now: int, random: Random) -> Outcome:
-    """Stop firing until it is resumed. Paused already, it keeps the time of the first pause."""
+    """Stop firing until it is resumed. A schedule that is paused already keeps the time of the
+    first pause."""
     schedule = _schedule_of(task, command)
     since = now if schedule.paused_at is None else schedule.paused_at
     paused = msgspec.structs.replace(schedule, paused_at=since)
@@ -64,7 +65,7 @@ def rerun(task: Task, command: c.Rerun, now: int) -> Outcome:
 
 
 def _rewritten(task: Task, command: c.Revise | c.Rerun, wanted: Schedule) -> Schedule:
-    """The schedule with what is to be changed of it, unless somebody else has changed that."""
+    """The schedule with the requested changes, unless another caller has changed the same parts."""
     schedule, parts = _schedule_of(task, command), command.parts
     if parts is None:
         return wanted
@@ -80,14 +81,14 @@ def _rewritten(task: Task, command: c.Revise | c.Rerun, wanted: Schedule) -> Sch
 
 
 def _schedule_of(task: Task, command: c.Command) -> Schedule:
-    """The schedule of a record that is one."""
+    """The schedule in a record that is one."""
     if task.status.schedule is None:
         raise InvalidTransition(task.id, command.event, task.state, "It is no schedule.")
     return task.status.schedule
 
 
 def _fires_on(task: Task, command: c.Command, schedule: Schedule, reason: Reason | None) -> Outcome:
-    """It fires on, if it has a time left."""
+    """Go on firing, if the schedule has a time left."""
     if schedule.next_due is None:
         raise InvalidTransition(
             task.id,

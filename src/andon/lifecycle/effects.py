@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 _PENDING, _ACTIVE, _BLOCKED = State.PENDING, State.ACTIVE, State.BLOCKED
 _ON_ITS_OWN = frozenset((None, *State)) - {_BLOCKED, State.UNKNOWN}
-"""Where a record comes from if nothing is kept of it but itself, its lists and its timer: a
-blocked task has a count of dependencies beside it, and of one that does not decode nobody knows
-what it has."""
+"""Where a record comes from if nothing is kept of it but itself, its lists and its timer: a blocked
+task has a count of dependencies beside it, and of one that does not decode it is not known what it
+has."""
 _NO_LISTS: tuple[str, ...] = ()
 
 

@@ -1,4 +1,4 @@
-"""Where a move goes, as `decide` says it and `apply` writes it. Pure data."""
+"""The outcome of a move, as `decide` returns it and `apply` writes it. Pure data."""
 
 import msgspec
 
@@ -17,5 +17,5 @@ class Outcome(msgspec.Struct, frozen=True):
     counts: bool = False  #: the run counts against the budget
     keeps_place: bool = False
     error: TaskError | None = None
-    births: tuple[Definition, ...] = ()  #: what the record owes from this move on
+    births: tuple[Definition, ...] = ()  #: the debt of the record from this move on
     schedule: Schedule | None = None  #: as it is from this move on; None leaves it as it is

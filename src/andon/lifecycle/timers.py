@@ -1,8 +1,10 @@
-"""The one timer of a task: when something must happen to it, and what. Pure (docs/design.md, 3.4).
+"""Computes the one timer of a task: when something must happen to it, and what. Pure
+(docs/design.md, 3.4).
 
 A store keeps `next_timer` in its index and hands out tasks whose time has passed; `on_timer` says
-which command follows, or None when the timer was early (a renewed lease, a changed clock), in
-which case the taker re-arms it with `next_timer`. Firing early is harmless, never firing is not.
+which command follows, or None when the timer was early (a renewed lease, a changed clock), in which
+case the taker sets it anew with `next_timer`. A timer that fires early is harmless; one that never
+fires is not.
 """
 
 from andon.lifecycle.apply import kept_for
@@ -13,7 +15,7 @@ from andon.model.task import Status, Task, TaskError
 from andon.model.words import TERMINAL, Reason, State
 
 _PENDING, _ACTIVE = State.PENDING, State.ACTIVE
-"""What every record needs that is written, see `admission`."""
+"""The enum members that every written record needs, see `admission`."""
 
 VERIFY_FIRST_MS = 5_000
 VERIFY_EACH_MS = 2
@@ -22,13 +24,14 @@ VERIFY_MOST_MS = 300_000
 longer, because it asks about all of them; then less and less often, every 5 min at the least
 (docs/rulings.md, R8).
 
-Whoever ends a dependency tells it, and who keeps time looks every 5 s for ends that a crash left
-untold. Only a task that a crash kept from being linked depends on its own question. Were it asked
-sooner, thousands that were submitted together would ask while they are linked and told anyway."""
+The process that ends a dependency notifies its dependents, and timekeepers look every 5 s for ends
+whose dependents a crash left unnotified. Only a task that a crash kept from being linked depends on
+its own question. If it asked sooner, thousands of tasks that were submitted together would ask
+while they are linked and notified anyway."""
 
 DEBT_MS = 2_000
-"""A task that owes others looks after this time whether they are stored: by then whoever wrote the
-move that bore them has stored them, or has died."""
+"""The timer of a task with a debt fires after this time to check whether the births are stored: by
+then the process that wrote the move that bore them has stored them, or has died."""
 
 
 def next_timer(task: Task) -> int | None:
@@ -42,7 +45,7 @@ def next_timer(task: Task) -> int | None:
     if state in TERMINAL:
         return _owes_since(status) + DEBT_MS if owes(status) else _gone_at(task)
     if state is State.BLOCKED:
-        # What is added to has long been verified as it was: it is not due at once.
+        # A task that got further dependencies was verified before that: it is not due at once.
         since = _blocked_since(task) if status.added else status.created_at
         return _least(status.deadline, since + _asks_after(task))
     if state is State.SCHEDULED or state is State.RETRY:
@@ -62,7 +65,7 @@ def claimable_until(status: Status, policy: Policy) -> int | None:
 
 
 def rearm(task: Task, now: int) -> int | None:
-    """The timer to set after it fired at `now` and nothing was due yet."""
+    """The timer to set after one fired at `now` and nothing was due yet."""
     if task.status.state is State.BLOCKED:
         wait = max((now - _blocked_since(task)) // 2, _asks_after(task))
         return _least(task.status.deadline, now + min(wait, VERIFY_MOST_MS))
@@ -78,14 +81,14 @@ def _asks_after(task: Task) -> int:
 
 
 def _blocked_since(task: Task) -> int:
-    """When a blocked task was moved last: by its submit, mostly, or by a rerun."""
+    """When a blocked task was last moved: mostly by its submit, or by a rerun."""
     events = task.status.events
     return events[-1].at if events else task.status.created_at
 
 
 def must_pay(task: Task, now: int) -> bool:
-    """Whether a fired timer means "store what the task owes", which whoever wrote the move that
-    bore it should have done by now."""
+    """Whether a fired timer means "store the task's debt": the process that wrote the move should
+    have done that by now."""
     return owes(task.status) and (next_timer(task) or 0) <= now
 
 
@@ -117,7 +120,7 @@ def on_timer(task: Task, now: int) -> Command | None:
 
 
 def run_timeout(status: Status, policy: Policy) -> int | None:
-    """The run's timeout in ms; None is no limit."""
+    """The run's timeout in ms; None: no limit."""
     seconds = policy.timeout
     if seconds is None and status.deadline is None:
         seconds = policy.default_timeout
@@ -125,10 +128,11 @@ def run_timeout(status: Status, policy: Policy) -> int | None:
 
 
 def first_limit(status: Status, policy: Policy) -> int | None:
-    """Least of the run's timeout (with its backstop) and heartbeat interval, ms from the claim.
+    """The lesser of the run's timeout (with its backstop) and its heartbeat interval, ms from the
+    claim.
 
-    A number computed when the task becomes pending, so that the store that claims can set the
-    timer without knowing any rule (docs/store-contract.md, 1).
+    A number computed when the task becomes pending, so that the store can set the timer in a claim
+    without knowing any rule (docs/store-contract.md, 1).
     """
     timeout, interval = run_timeout(status, policy), policy.max_heartbeat_interval
     if timeout is not None:
@@ -188,7 +192,7 @@ def _fires_at(status: Status) -> int | None:
 
 
 def _owes_since(status: Status) -> int:
-    """When the move was made that bore what is owed: no other is taken after it."""
+    """When the move was made that bore the debt: no other move is made after it."""
     return status.events[-1].at if status.events else status.finished_at or status.created_at
 
 

@@ -1,1 +1,1 @@
-"""Pages of HTML, written in typed Python from view models."""
+"""Draws HTML pages from view models, in typed Python."""

@@ -1,4 +1,4 @@
-"""Alert rules, how they stand, and whom they tell; a form for each.
+"""Draws alert rules, their states and their targets, and a form for each.
 
 On a page with fields, the button that saves stands before any other: it is the one that Enter
 presses.
@@ -77,7 +77,7 @@ def content(place: "Place", shown: "AlertsShown", now: int) -> Iterator["Node"]:
 
 
 def rules(place: "Place", shown: "AlertsShown", now: int) -> "Renderable":
-    """A rule a row, and how it stands."""
+    """A row for each rule, with its state."""
     return table(
         "alert-rules",
         ["rule", "state", "fires when", "firing", "tells"],
@@ -127,7 +127,7 @@ def _target(place: "Place", one: "TargetShown") -> "Renderable":
 def rule(
     place: "Place", form: AlertForm, shown: "RuleShown | None", targets: list[str], now: int
 ) -> Iterator["Node"]:
-    """The form of a rule, and what fires of it."""
+    """The form of a rule, and which of its alerts fire."""
     yield h.p(".crumbs")[h.a(href=place.to("/alerts"))["Alerts"]]
     yield h.div(".heading")[
         h.h1["New rule" if form.is_new else h.bdi[form.name]],

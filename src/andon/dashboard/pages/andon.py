@@ -1,4 +1,4 @@
-"""The first page: stations, flow, queues and workers."""
+"""Draws the first page: stations, flow, queues and workers."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ _NEW = (
 
 
 def fragments(place: "Place", view: Andon) -> Iterator["Renderable"]:
-    """What of the page is live, each with an id of its own."""
+    """The live fragments of the page, each with an id of its own."""
     yield stations(place, view)
     yield summary(place, view)
     yield queues(place, view.queues, view.now)
@@ -39,7 +39,7 @@ def content(place: "Place", view: Andon) -> Iterator["Node"]:
 
 
 def stations(place: "Place", view: Andon) -> "Renderable":
-    """The line: what waits, what is ready, what runs, what has ended, and how fast it goes."""
+    """The line: how many tasks wait, are ready, run and have ended, and the rates."""
     return h.section("#stations.line", aria_label="Stations")[
         h.div(".bay")[h.h2["Waits"], [_station(place, one) for one in view.waits]],
         _arrow(f"{per_second(view.rates.submitted)}/s", "in", known=view.rates.is_known),
@@ -102,7 +102,7 @@ def _workers(fleet: Fleet) -> str:
 
 
 def summary(place: "Place", view: Andon) -> "Renderable":
-    """What is wrong at the moment, and how it went in the last minutes."""
+    """What is wrong at the moment, and the rates of the last minutes."""
     paused = view.paused
     return h.section("#summary.summary", aria_label="Summary")[
         h.div(".card")[
@@ -186,7 +186,7 @@ def _queue(place: "Place", row: QueueRow, now: int) -> "Renderable":
 
 
 def cord(place: "Place", name: str, *, paused: bool) -> "Node":
-    """The cord of a queue: pulled, nothing is claimed from it."""
+    """The cord of a queue: while it is pulled, nothing is claimed from the queue."""
     if not place.may(f"queues:manage:{name}"):
         return None
     if paused:

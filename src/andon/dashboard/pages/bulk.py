@@ -1,4 +1,4 @@
-"""Acts on many: the question before, and how far it is."""
+"""Draws acts on many: the confirmation, and the progress."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ def question(
     examples: Sequence[str],
     back: str,
 ) -> Iterator["Node"]:
-    """How many it would touch, and whether it is to be done."""
+    """How many tasks the act would touch, and the buttons to confirm it."""
     label, what = MANY[act].label, MANY[act].what
     how_many = f"{number:,}" if is_whole else f"at least {number:,}"
     noun = "task" if number == 1 and is_whole else "tasks"
@@ -74,7 +74,7 @@ def question(
 
 
 def progress(place: "Place", doing: "Doing") -> Iterator["Renderable"]:
-    """How far it is."""
+    """The progress of an act."""
     tally = doing.tally
     expected = doing.expected
     share = tally.found / expected if expected else 0.0

@@ -1,7 +1,7 @@
-"""Forms for what is written: another start, priority or arguments of a task, limits of a queue.
+"""Draws forms with fields: another start time, priority or arguments of a task, limits of a queue.
 
 Each is a form of its own with the token of the session, so they are drawn for one visitor and never
-live: what somebody writes is not drawn over.
+live: a live page would draw over what the visitor writes.
 """
 
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def of_task(place: "Place", view: TaskView) -> "Node":
-    """Forms that give it another start, another priority, or other arguments."""
+    """Forms that give a task another start time, another priority, or other arguments."""
     if not view.changes or not place.may(f"tasks:change:{view.queue}"):
         return None
     back = f"/tasks/{quote(view.id, safe='')}"
@@ -62,7 +62,7 @@ def _edit(place: "Place", view: TaskView, back: str) -> "Renderable":
         form(
             place, "/acts/task/edit", back, "Cancel it, and submit one with these",
             h.input(type="hidden", name="task", value=view.id),
-            # Known before it is sent, so that sending it twice makes one task.
+            # The id is known before the form is sent, so that sending it twice makes one task.
             h.input(type="hidden", name="successor", value=new_id(view.now)),
             h.label(".wide")["arguments, as JSON", h.textarea(
                 name="arguments", rows=str(min(20, 2 + text.count("\n"))), required=True,
@@ -73,13 +73,13 @@ def _edit(place: "Place", view: TaskView, back: str) -> "Renderable":
 
 
 def of_queue(place: "Place", name: str, texts: dict[str, str]) -> "Renderable":
-    """Its limits, each as it may be written; an empty line takes one away."""
+    """The limits of a queue, each as a text; an empty line removes one."""
     return form(
         place, "/acts/queue/configure", f"/queues/{quote(name, safe='')}", "Change",
         h.input(type="hidden", name="queue", value=name),
         [
             [
-                # What has not been changed here is not sent on: somebody else may have.
+                # Fields that were not changed here are not set: another user may have changed them.
                 h.input(type="hidden", name=f"was-{setting}", value=texts[setting]),
                 h.label[what, h.input(
                     type="text", name=setting, value=texts[setting], maxlength="32",

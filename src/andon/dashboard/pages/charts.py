@@ -1,4 +1,5 @@
-"""Charts drawn on the server as SVG, with the same numbers as text for who cannot see them."""
+"""Draws charts on the server as SVG, with the same numbers as text for readers who cannot see
+them."""
 
 import math
 from collections.abc import Sequence
@@ -15,12 +16,13 @@ if TYPE_CHECKING:
 
 _WIDTH, _HEIGHT = 600, 72
 _SHADES = 12
-"""Shades of bands. All cells of one are one element, so that a browser has few to lay out."""
+"""How many shades the bands have. All cells of one shade are one element, so that a browser has few
+to lay out."""
 
 
 def throughput(points: Sequence[tuple[int, float, float]], window_ms: int) -> "Renderable":
     """Runs that ended per second, as an area; those that failed, as a second one below. Its right
-    end is the last of the points, so while nothing ends it stays the same."""
+    end is the last of the points, so it does not change while nothing ends."""
     top = max((processed for _, processed, _ in points), default=0.0)
     scale = _HEIGHT / _ceiling(top)
     newest = points[-1] if points else (0, 0.0, 0.0)
@@ -46,7 +48,7 @@ def throughput(points: Sequence[tuple[int, float, float]], window_ms: int) -> "R
 
 
 def _bends(points: Sequence[tuple[int, float, float]]) -> list[tuple[int, float, float]]:
-    """The points without those within a level stretch, which change nothing of a line."""
+    """The points without those within a level stretch, which do not change the line."""
     last = len(points) - 1
     return [
         point
@@ -56,8 +58,8 @@ def _bends(points: Sequence[tuple[int, float, float]]) -> list[tuple[int, float,
 
 
 def bars(days: Sequence[tuple[str, int, int]], *, label: str) -> "Renderable":
-    """A bar for each of some spans of time, the oldest first: name, how many, and how many of them
-    badly."""
+    """A bar for each of some spans of time, the oldest first: name, how many runs ended, and how
+    many of them failed."""
     most = max((number for _, number, _ in days), default=0) or 1
     width = _WIDTH / max(1, len(days))
     return h.svg(
@@ -90,7 +92,7 @@ def bars(days: Sequence[tuple[str, int, int]], *, label: str) -> "Renderable":
 
 
 def minutes(view: Minutes, *, label: str) -> "Renderable":
-    """A bar for each slice of time: runs that ended, and those that failed; what is not known is
+    """A bar for each slice of time: runs that ended, and those that failed; unknown slices are
     hatched."""
     most = max((one.ended for one in view.slices), default=0) or 1
     width = _WIDTH / max(1, len(view.slices))
@@ -122,8 +124,8 @@ def _bar(one: Slice, x: float, width: float, most: int) -> "Renderable":
 
 
 def bands(view: Minutes, *, of_runs: bool, label: str) -> "Renderable":
-    """How long it took, as bands: each slice a column, each band of durations a row, the darker the
-    more of the slice's runs are in it."""
+    """Durations as bands: each slice is a column, each band of durations a row; a cell is the
+    darker the more of the slice's runs are in it."""
     rows = len(view.bands_ms) + 1
     width, height = _WIDTH / max(1, len(view.slices)), _HEIGHT / rows
     wide, tall = f"{max(0.5, width - 0.5):.1f}", f"{height - 0.5:.1f}"
@@ -165,7 +167,7 @@ def _span(ms: int) -> str:
 
 
 def usual_band(view: Minutes, *, of_runs: bool) -> str:
-    """The band in which the middle one of all durations lies, in words; empty if there are none."""
+    """The band in which the median of all durations lies, in words; empty if there are none."""
     sums = [0] * (len(view.bands_ms) + 1)
     for one in view.slices:
         for band, number in enumerate(one.run if of_runs else one.wait):
@@ -174,8 +176,7 @@ def usual_band(view: Minutes, *, of_runs: bool) -> str:
 
 
 def middle_band(counts: Sequence[int], bounds: Sequence[int]) -> str:
-    """The band in which the middle one of so many durations lies, in words; empty if there are
-    none."""
+    """The band in which the median of so many durations lies, in words; empty if there are none."""
     middle, passed = sum(counts) / 2, 0
     for band, number in enumerate(counts):
         passed += number

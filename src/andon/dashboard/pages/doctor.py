@@ -1,4 +1,4 @@
-"""What the doctor finds."""
+"""Draws the findings of the doctor."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ _SIGNS = {"ok": ("✓", "good"), "note": ("!", "runs"), "wrong": ("✗", "bad")}
 
 
 def content(found: "Sequence[Finding]") -> Iterator["Node"]:
-    """Every finding, what is wrong first."""
+    """Every finding, problems first."""
     wrong = sum(one.level.value == "wrong" for one in found)
     notes = sum(one.level.value == "note" for one in found)
     order = ["wrong", "note", "ok"]

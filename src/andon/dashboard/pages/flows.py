@@ -1,4 +1,4 @@
-"""Flows: the newest, and one as a graph that is drawn here."""
+"""Draws flows: the newest, and one as a graph."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -46,7 +46,7 @@ def one(place: "Place", flow: "FlowDocument") -> Iterator["Node"]:
 
 
 def fragments(place: "Place", flow: "FlowDocument") -> Iterator["Renderable"]:
-    """What of one flow is live."""
+    """The live fragments of one flow."""
     progress = flow.progress
     said = f"{progress.percent} %, {progress.ended:,} of {progress.total:,} ended"
     yield h.header("#flow-head")[

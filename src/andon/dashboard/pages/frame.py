@@ -1,7 +1,7 @@
-"""The frame around each page: its head, navigation, search, and the form that acts go by.
+"""Draws the frame around each page: its head, navigation, search, and the form that sends acts.
 
 Every act of a page is a button of one form, which has the token of the session: fragments, which
-are drawn once for all who look, have buttons of it and no token.
+are drawn once for all viewers, have buttons of that form and no token.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,9 +36,9 @@ PAGES = (
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where and for whom something is drawn."""
+    """The place and the visitor for which something is drawn."""
 
-    root: str  #: path that the board is mounted at; empty at the top
+    root: str  #: path at which the board is mounted; empty at the top
     visitor: "Visitor"
     has_tokens: bool = False  #: whether there are tokens to show: those of a service
     form_token: str = ""
@@ -46,7 +46,7 @@ class Place(msgspec.Struct, frozen=True):
     viewers share."""
 
     def to(self, path: str, **query: object) -> str:
-        """A link within the board. What of the query is None or empty is left out."""
+        """A link within the board. Fields of the query that are None or empty are left out."""
         given = [(name, value) for name, value in query.items() if value not in (None, "")]
         return f"{self.root}{path}{'?' + urlencode(given) if given else ''}"
 
@@ -68,14 +68,14 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
 
     place: Place
     title: str
-    path: str  #: of the page, for the navigation and to come back to
+    path: str  #: path of the page, for the navigation and to return to
     here: str = ""  #: the page with its query
     form_token: str = ""
-    said: str = ""  #: what became of the act before
-    topics: Sequence[str] = ()  #: what is live on it
-    store: str = ""  #: where the tasks are, without secrets
+    said: str = ""  #: the outcome of the last act
+    topics: Sequence[str] = ()  #: its live topics
+    store: str = ""  #: the store's location, without secrets
     notice: str = ""  #: what is wrong at the moment
-    can_leave: bool = False  #: the visitor came in with a token
+    can_leave: bool = False  #: the visitor logged in with a token
 
 
 def page(frame: Frame, *content: "Node") -> "Renderable":

@@ -1,4 +1,4 @@
-"""The last hour and the last day, as charts."""
+"""Draws the last hour and the last day as charts."""
 
 from typing import TYPE_CHECKING
 

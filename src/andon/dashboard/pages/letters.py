@@ -1,4 +1,4 @@
-"""Dead letters, grouped by what went wrong."""
+"""Draws dead letters, grouped by error fingerprint."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -36,7 +36,7 @@ def content(place: "Place", view: Letters) -> Iterator["Node"]:
 
 
 def fragments(place: "Place", view: Letters) -> Iterator["Renderable"]:
-    """What of the page is live."""
+    """The live fragments of the page."""
     yield _looked(place, view)
     may = place.may(f"tasks:change:{view.queue or '*'}")
     yield table(
@@ -49,7 +49,7 @@ def fragments(place: "Place", view: Letters) -> Iterator["Renderable"]:
 
 
 def _looked(place: "Place", view: Letters) -> "Renderable":
-    """How many there are, and how many of them were looked at."""
+    """How many dead letters there are, and how many of them were read."""
     found, rarer = view.found, len(view.groups) - len(view.shown)
     goes_on = place.to("/dead-letters", queue=view.queue, on="1")
     more = not view.looks_on and (rarer > 0 or not found.whole)
@@ -104,7 +104,7 @@ def _of_group(
 def listed(
     place: "Place", view: "TaskList", fingerprint: str, first: "Sequence[Task]"
 ) -> Iterator["Node"]:
-    """Dead letters one by one; of one group, if it has a fingerprint."""
+    """Dead letters one by one; of one group, if a fingerprint is given."""
     queue = view.asked.queue
     pattern = letter_pattern(first[0]) if fingerprint and first else ""
     yield h.p(".crumbs")[h.a(href=place.to("/dead-letters", queue=queue))["Dead letters"]]

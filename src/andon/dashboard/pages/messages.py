@@ -1,4 +1,4 @@
-"""Pages that say something instead: a refusal, a question for a token."""
+"""Draws pages with a message only: a refusal, the form that asks for a token."""
 
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
@@ -16,15 +16,16 @@ if TYPE_CHECKING:
 
 
 def refusal(title: str, detail: str, *, away: bool = False) -> "Renderable":
-    """Why there is nothing else; `away`: only for now, and the script loads it anew then."""
+    """Why the page cannot be shown; `away`: the store does not answer now, and the script loads the
+    page again when it does."""
     return h.section("#refusal.message", data_away="" if away else None)[
         h.h1[title], h.p[line_of(detail, 1_000)]
     ]
 
 
 def sought(place: "Place", view: Sought, *, goes_on: bool = True) -> "Renderable":
-    """What became of a search that has led to no list: nothing found, and ways to look on; or what
-    was found since the page is open. `goes_on`: it is looked for while the page is open."""
+    """The outcome of a search that has led to no list: nothing found, and ways to go on; or what
+    was found since the page is open. `goes_on`: the search goes on while the page is open."""
     text = h.bdi[repr(line_of(view.text, 100))]
     if view.asked is not None:
         href = f"{place.to('/tasks')}?{urlencode(view.asked.pairs)}"
@@ -54,7 +55,7 @@ def sought(place: "Place", view: Sought, *, goes_on: bool = True) -> "Renderable
 
 
 def asks_for_token(root: str, form_token: str, back: str, wrong: str) -> "Renderable":
-    """The door: a form that takes a token."""
+    """The login page: a form that takes a token."""
     files = assets()
     return h.html(lang="en")[
         h.head[

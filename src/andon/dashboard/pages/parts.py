@@ -1,4 +1,4 @@
-"""Parts that many pages have: times, states, tables, buttons of acts, bars."""
+"""Draws parts that many pages have: times, states, tables, buttons of acts, bars."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -71,8 +71,8 @@ def act(
     title: str = "",
     says: str = "",
 ) -> "Renderable":
-    """A button that does something: of the page's one form. `says` names it where the label alone
-    would not."""
+    """A button of an act, of the page's one form. `says` names the act if the label alone does
+    not."""
     return h.button(
         type="submit",
         form="act",
@@ -86,8 +86,8 @@ def act(
 
 
 def form(place: "Place", path: str, back: str, label: str, *content: "Node") -> "Renderable":
-    """A form of its own, for what is written: Enter in one of its lines sends it, and nothing else.
-    It goes back to the page `back`."""
+    """A separate form with fields: Enter in one of its lines sends this form only. It returns to
+    the page `back`."""
     return h.form(".filters.change", method="post", action=place.to(path))[
         h.input(type="hidden", name="form-token", value=place.form_token),
         h.input(type="hidden", name="back", value=back),
@@ -104,8 +104,8 @@ def table(
     empty: "Node" = "",
     label: str = "",
 ) -> "Renderable":
-    """A table that scrolls sideways where it is too wide. `empty` stands in its place when there
-    are no rows."""
+    """A table that scrolls sideways if it is too wide. `empty` is shown in its place if there are
+    no rows."""
     drawn = list(rows)
     if not drawn:
         return h.div(f"#{name}.empty")[h.p[empty]]
@@ -133,7 +133,7 @@ def facts(pairs: Iterable[tuple[str, "Node"]]) -> "Renderable":
 
 
 def meter(share: float, label: str, tone: str = "runs") -> "Renderable":
-    """A bar of 100 units; what it says stands beside it as text."""
+    """A bar of 100 units; its value is shown beside it as text."""
     width = round(100 * max(0.0, min(1.0, share)), 1)
     return h.svg(
         f".meter.{tone}", viewBox="0 0 100 8", preserveAspectRatio="none", role="img",
@@ -152,6 +152,6 @@ def section(title: str, *content: "Node", name: str = "", tools: "Node" = None) 
 
 
 def chip(text: str, href: str = "") -> "Renderable":
-    """A tag, a limit, or some other word in a frame."""
+    """A tag, a limit, or another word in a frame."""
     shown = h.bdi[line_of(text, 80)]
     return h.a(".chip", href=href)[shown] if href else h.span(".chip")[shown]

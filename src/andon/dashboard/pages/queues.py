@@ -1,4 +1,4 @@
-"""Queues: all of them, and one with its history."""
+"""Draws queues: all of them, and one with its history."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -69,7 +69,7 @@ def one(
 
 
 def one_live(place: "Place", row: QueueRow, now: int) -> Iterator["Renderable"]:
-    """What of one queue is live."""
+    """The live fragments of one queue."""
     tasks = [
         ("pending", row.pending, "pending"),
         ("active", row.active, "active"),
@@ -95,7 +95,7 @@ def one_live(place: "Place", row: QueueRow, now: int) -> Iterator["Renderable"]:
 
 
 def history(days: "Sequence[DayCounts]") -> "Node":
-    """A bar a day: runs that ended, and those of them that failed."""
+    """A bar for each day: runs that ended, and those of them that failed."""
     rows = [(day.day, day.processed, day.failed) for day in reversed(days)]
     return h.div(".card")[
         charts.bars(rows, label="Runs that ended, by day"),

@@ -1,4 +1,5 @@
-"""The form of a schedule: a new one, or one that is changed, and a look at its next times."""
+"""Draws the form of a schedule, of a new one or one that is changed, with a preview of its next
+times."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, get_args
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from andon.model.recurrence import ExplainedTime
 
 NEW = "/schedules/~new"
-"""The form of a new one: no schedule has such a name."""
+"""The name in paths of the form of a new schedule: no schedule has such a name."""
 
 _CATCH_UP = {
     "latest": "the latest",
@@ -47,7 +48,7 @@ _TEXTS = {
 
 
 def content(place: "Place", form: ScheduleForm, now: int) -> Iterator["Node"]:
-    """The form, what is wrong with it, and its next times once somebody has asked for them."""
+    """The form, what is wrong with it, and its next times once they were requested."""
     yield h.p(".crumbs")[h.a(href=place.to("/schedules"))["Schedules"]]
     yield h.h1["New schedule" if form.is_new else ["Edit ", h.bdi[line_of(form.name, 80)]]]
     yield _wrong(place, form)
@@ -92,7 +93,7 @@ def _form(place: "Place", form: ScheduleForm) -> "Renderable":
             "Not all of the arguments are shown as they are; left empty, they stay."
         ],
         _text(form, "exclude"),
-        # The first button is what Enter presses: it changes nothing.
+        # Enter presses the first button: it changes nothing.
         h.button(type="submit")["Show its next times"],
         h.button(
             ".main", type="submit",
@@ -150,7 +151,7 @@ def _fault(form: ScheduleForm, field: str) -> dict[str, str]:
 
 
 def times_table(times: "Sequence[ExplainedTime]", now: int) -> "Renderable":
-    """Times of a schedule, and what changes of the clocks do to them."""
+    """Times of a schedule, and how changes of the clocks affect them."""
     return table(
         "next-times",
         ["when", "at", "its local time", "notes"],

@@ -1,4 +1,4 @@
-"""Schedules: when each fires next, and what it bears."""
+"""Draws schedules: when each fires next, and which task it submits."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def content(
     place: "Place", found: "Sequence[Task]", now: int, more: str, *, may_make: bool
 ) -> Iterator["Node"]:
-    """All schedules that are live."""
+    """All schedules that have not ended."""
     yield h.div(".heading")[
         h.h1["Schedules"],
         may_make and h.div(".tools")[h.a(".button", href=place.to(NEW))["New schedule"]],
@@ -36,7 +36,7 @@ def content(
 
 
 def rows(place: "Place", found: "Sequence[Task]", now: int) -> "Renderable":
-    """A schedule a row."""
+    """A row for each schedule."""
     return table(
         "schedules",
         ["schedule", "fires", "next", "task", "queue", "fired", "last", h.td],

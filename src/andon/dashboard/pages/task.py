@@ -1,4 +1,4 @@
-"""One task: what it is, how it went, what it said."""
+"""Draws one task: its fields, its runs, its logs."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -42,7 +42,7 @@ _TOP = 18
 
 
 def fragments(place: "Place", view: TaskView) -> Iterator["Renderable"]:
-    """What of the page is live."""
+    """The live fragments of the page."""
     yield head(place, view)
     yield about(place, view)
     yield runs(view.runs)
@@ -73,7 +73,7 @@ def content(
 
 
 def head(place: "Place", view: TaskView) -> "Renderable":
-    """Its name, its state, and what may be done to it now."""
+    """Its name, its state, and the acts possible now."""
     return h.header("#task-head")[
         h.p(".crumbs")[h.a(href=place.to("/tasks"))["Tasks"], " / ", queue_link(place, view.queue)],
         h.div(".heading")[
@@ -221,7 +221,7 @@ def _said(bar: RunBar) -> str:
 
 
 def outcome(view: TaskView) -> "Renderable":
-    """What went wrong, if anything did."""
+    """The error, if there was one."""
     if view.error is None:
         return h.div("#task-error", hidden=True)
     error = view.error
@@ -271,7 +271,7 @@ def _body(title: str, body: Body | None, name: str) -> "Node":
 
 
 def edges(place: "Place", view: TaskView) -> "Renderable":
-    """What it waits for, and who waits for it."""
+    """Its dependencies and its dependents."""
     if not view.depends_on and not view.needed_by:
         return h.div("#task-edges", hidden=True)
     return h.div("#task-edges.two")[

@@ -1,4 +1,4 @@
-"""Lists of tasks: filters, rows, and what may be done to them."""
+"""Draws lists of tasks: filters, rows, and acts on them."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -39,7 +39,7 @@ def _how_many(view: TaskList) -> str:
 
 
 def filters(place: "Place", asked: TaskFilter, queues: Sequence[str]) -> "Renderable":
-    """A form of filters: each narrows what is found."""
+    """A form of filters: each narrows the list."""
     return h.form("#filters.filters", method="get", action=place.to("/tasks"))[
         h.label["state", _states(asked)],
         h.label[
@@ -94,7 +94,7 @@ def _states(asked: TaskFilter) -> "Renderable":
 
 
 def may_act(place: "Place", asked: TaskFilter) -> list[tuple[str, str]]:
-    """What the visitor may do to what is listed: names and labels."""
+    """The acts on the listed tasks that the visitor may do: names and labels."""
     queue = asked.queue or "*"
     return [
         (name, act.label)
@@ -107,8 +107,8 @@ def may_act(place: "Place", asked: TaskFilter) -> list[tuple[str, str]]:
 def bulk(
     place: "Place", asked: TaskFilter, *, letters: bool = False, fingerprint: str = ""
 ) -> "Node":
-    """Acts on what is chosen, or on all that the filter finds. Each first says how many. `letters`:
-    only dead letters are meant, of one group if it has a fingerprint."""
+    """Acts on the chosen tasks, or on all that the filter finds. Each first shows how many.
+    `letters`: only on dead letters, of one group if a fingerprint is given."""
     acts = [one for one in may_act(place, asked) if not letters or one[0] in ("retry", "delete")]
     if not acts:
         return None
@@ -138,7 +138,7 @@ def bulk(
             )
             for name, label in acts
         ],
-        # The filter goes along; what is chosen is in the rows.
+        # The filter is sent with it; the chosen tasks are in the rows.
         [h.input(type="hidden", form="act", name=name, value=value) for name, value in asked.pairs],
         letters and h.input(type="hidden", form="act", name="letters", value="yes"),
         fingerprint and h.input(type="hidden", form="act", name="fingerprint", value=fingerprint),
@@ -190,7 +190,7 @@ def row(place: "Place", one: TaskRow, now: int, *, chooses: bool) -> "Renderable
 
 
 def pager(place: "Place", view: TaskList) -> "Renderable":
-    """To the next page, and to the first; and whether this one has yet to be looked for."""
+    """Links to the next page and to the first; and whether the search for this one goes on."""
     base = dict(view.asked.pairs)
     return h.nav(
         "#pager.acts", aria_label="More tasks", hidden=not view.next and not view.asked.cursor

@@ -1,4 +1,4 @@
-"""Tokens and the audit list: who may do what, and who did."""
+"""Draws tokens and the audit list: who may do what, and who did what."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -77,7 +77,7 @@ def _state(name: str) -> "Node":
 
 
 def made(place: "Place", text: str, row: "TokenRow") -> Iterator["Node"]:
-    """A token that was just made, shown this once."""
+    """A token that was just made; it is shown only once."""
     yield h.section("#made.message")[
         h.h1["The new token"],
         h.p["Copy it now: nobody can see it again."],
@@ -90,7 +90,7 @@ def made(place: "Place", text: str, row: "TokenRow") -> Iterator["Node"]:
 def audit(
     place: "Place", records: "Sequence[AuditRecord]", now: int, actor: str, *, in_all: int
 ) -> Iterator["Node"]:
-    """What was done by hand, the newest first: so many of those that are kept."""
+    """The acts by hand, the newest first: so many of those that are kept."""
     more = in_all > len(records)
     yield h.div(".heading")[
         h.h1["Audit"],
@@ -134,7 +134,7 @@ def audit(
 
 
 def _is_task(act_name: str) -> bool:
-    """Whether the act is on tasks; those on anything else have two words, such as
+    """Whether the act is on tasks; names of other acts have two words, such as
     `configure-queue`."""
     return act_name in {
         "cancel", "request-cancel", "schedule", "run-now", "reschedule", "reprioritise", "archive",

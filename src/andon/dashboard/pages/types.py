@@ -1,4 +1,4 @@
-"""Task types: how many runs of each ended, and how long they waited and took."""
+"""Draws task types: how many runs of each ended, and how long they waited and took."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 def content(place: "Place", view: Types) -> Iterator["Node"]:
-    """All types of which runs ended in the last day."""
+    """All types with runs that ended in the last day."""
     yield h.p(".crumbs")[h.a(href=place.to("/queues"))["Queues"]]
     yield h.h1["Task types"]
     yield rows(place, view)
 
 
 def rows(place: "Place", view: Types) -> "Renderable":
-    """A type a row, and what the numbers are of."""
+    """A row for each type, and what the numbers are based on."""
     return h.div("#types")[
         h.p(".dim")[_of_what(is_whole=view.whole)],
         table(
@@ -84,5 +84,5 @@ def one(
 
 
 def charts(hour: "Minutes", day: "Minutes", *, is_whole: bool) -> "Renderable":
-    """Its charts, and what they are of."""
+    """The charts of a type, and what they are based on."""
     return h.div("#of-type")[h.p(".dim")[_of_what(is_whole=is_whole)], history.cards(hour, day)]

@@ -1,4 +1,4 @@
-"""Workers: what each runs and can run, and what nobody can."""
+"""Draws workers: what each runs and can run, and which tasks no worker can run."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -25,7 +25,7 @@ def content(place: "Place", view: Workers) -> Iterator["Node"]:
 
 
 def fragments(place: "Place", view: Workers) -> Iterator["Renderable"]:
-    """What of the page is live."""
+    """The live fragments of the page."""
     yield h.div("#lacking", hidden=not view.lacking)[
         section(
             "What no worker can run",

@@ -1,1 +1,2 @@
-"""View models: what a page shows, worked out from what was read. Pure, and shared by all faces."""
+"""View models: what a page shows, computed from what was read. Pure, and shared by the board and
+`andon top`."""

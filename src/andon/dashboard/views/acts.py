@@ -1,4 +1,4 @@
-"""What may be done by hand: in words, and with the scope that it needs."""
+"""The acts by hand: each in words, and with the scope that it needs."""
 
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ class OneAct(msgspec.Struct, frozen=True):
 
     label: str
     scope: str  #: to which the name of its queue is added
-    past: str  #: what is said of the task afterwards
+    past: str  #: the message about the task afterwards
     look: str = ""  #: `main`, `danger`, or neither
 
 
@@ -27,7 +27,7 @@ class ManyAct(msgspec.Struct, frozen=True):
     scope: str  #: to which the name of their queue is added
     what: str  #: what it does, shown where the act is to be confirmed
     fits: frozenset[State]
-    """The states in which it does something. Schedules have a page, and acts, of their own."""
+    """The states in which the act does something. Schedules have a page, and acts, of their own."""
 
 
 ONE = {
@@ -43,7 +43,8 @@ ONE = {
     "archive": OneAct("Archive", "tasks:change:", "is a dead letter"),
     "delete": OneAct("Delete", "tasks:change:", "is deleted", "danger"),
 }
-"""By the name in forms; `views.task.acts_on` says which of them a task's state allows."""
+"""Acts on one task by their name in forms; `views.task.acts_on` says which of them a task's state
+allows."""
 
 MANY = {
     "cancel": ManyAct(
@@ -71,11 +72,11 @@ MANY = {
         sources(Event.DELETE),
     ),
 }
-"""By the name in forms."""
+"""Acts on many by their name in forms."""
 
 OF_SCHEDULES: "dict[ScheduleAct, str]" = {
     "pause": "is paused",
     "resume": "goes on",
     "run": "has borne one task now",
 }
-"""What may be done to a schedule, and what is said afterwards."""
+"""The acts on a schedule, and the message afterwards."""

@@ -1,4 +1,4 @@
-"""Alert rules and targets as forms have them: each field a text."""
+"""Alert rules and targets as forms: each field is a text."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -32,11 +32,11 @@ LOOKS = {
     "quiet": ("✓", "good"),
     "new": ("○", "off"),
 }
-"""A sign and a tone for each way in which a rule stands."""
+"""A sign and a tone for each state of a rule."""
 
 
 class AlertForm(msgspec.Struct, frozen=True, kw_only=True):
-    """A form: what stands in its fields, and what was wrong with them."""
+    """A form: the texts of its fields, and what was wrong with them."""
 
     name: str = ""
     is_new: bool = True
@@ -52,13 +52,13 @@ def form_of_rule(shown: RuleShown) -> AlertForm:
 
 
 def form_of_target(shown: TargetShown) -> AlertForm:
-    """The form of a target as it is, without what is secret of it."""
+    """The form of a target as it is, without its secrets."""
     values = {"how": shown.how, "text_field": shown.text_field}
     return AlertForm(name=shown.name, is_new=False, values=values)
 
 
 def given(values: Mapping[str, str]) -> dict[str, Any]:
-    """What was written into a form; what was left empty is not given."""
+    """The fields that were written into a form, without those left empty."""
     return {field: text for field, value in values.items() if (text := value.strip())}
 
 

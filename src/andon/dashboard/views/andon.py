@@ -18,7 +18,7 @@ ENDS = (State.COMPLETED, State.FAILED, State.CANCELLED)
 _WRONG = (Why.NO_WORKER, Why.NO_CODE, Why.KEY_BLOCKED)
 
 RARE_ENDS = (State.STALLED, State.DROPPED, State.EXPIRED, State.UNREACHABLE, State.UNKNOWN)
-"""Ends that have a station only while tasks are there."""
+"""End states that have a station only while tasks are in them."""
 
 
 class Station(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class Kept(msgspec.Struct, frozen=True):
     """Why tasks of one type do not start."""
 
     text: str
-    is_wrong: bool  #: nothing but somebody ends that: a worker is missing, or its code
+    is_wrong: bool  #: only a person can end that: a worker is missing, or its code
 
 
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
     active: int
     later: int  #: scheduled, in retry, or blocked
     completed: int
-    failed: int  #: ended badly, and kept
+    failed: int  #: dead letters
     dead_letters: int
     parked: int
     oldest_at: int | None  #: ms UTC since which the oldest pending task waits
@@ -70,7 +70,7 @@ class Fleet(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def share(self) -> float:
-        """How much of the slots is taken, 0 to 1."""
+        """The share of slots that is in use, 0 to 1."""
         return min(1.0, self.active / self.slots) if self.slots else 0.0
 
 
@@ -87,7 +87,7 @@ class Andon(msgspec.Struct, frozen=True, kw_only=True):
     rates: Rates
     line: list[tuple[int, float, float]]
     queues: list[QueueRow]
-    fleet: Fleet | None  #: None: not the visitor's to see
+    fleet: Fleet | None  #: None: the visitor may not see them
 
     @property
     def paused(self) -> list[str]:
@@ -104,7 +104,7 @@ def andon_of(
     rates: Callable[[Iterable[str]], Rates],
     line: Callable[[Iterable[str]], list[tuple[int, float, float]]],
 ) -> Andon:
-    """The board of these queues. `workers` None: they are not to be seen."""
+    """The board of these queues. `workers` None: the visitor may not see them."""
     names = [config.name for config, _ in rows]
     counts = dict.fromkeys(State, 0)
     for _, stats in rows:

@@ -1,8 +1,7 @@
-"""Arguments and results as a page shows them: indented, with what is secret hidden, cut where they
-get long.
+"""Arguments and results as a page shows them: indented, with secrets hidden, cut if they are long.
 
-What a name says is secret (`password`, `api_key`, …) is hidden wherever it stands, and so is what
-the application names besides. Nothing is hidden in the store: this is about screens.
+Values whose names say that they are secret (`password`, `api_key`, …) are hidden at any depth, and
+so are those of names that the application adds. Nothing is hidden in the store, only on screens.
 """
 
 import re
@@ -20,11 +19,12 @@ SECRET = re.compile(
     r"private_?key|authorization|cookie|card_?number|cvc|cvv|iban|ssn",
     re.IGNORECASE,
 )
-"""Names of what is hidden."""
+"""The names of hidden values."""
 
 _MOST_DEPTH = 40
 _MOST_READ = 1024 * 1024
-"""Bytes of a body that are decoded to be shown; a larger one is shown as it begins."""
+"""Up to how many bytes a body is decoded to be shown; of a larger one only the beginning is
+shown."""
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,11 +35,12 @@ class Body(msgspec.Struct, frozen=True, kw_only=True):
     more: int = 0  #: characters that are left out
     hidden: int = 0  #: values that are not shown
     is_json: bool = True
-    is_exact: bool = False  #: the text means just what the body does: nothing is hidden or left out
+    is_exact: bool = False  #: the text is the whole body: nothing is hidden or left out
 
 
 class Redaction:
-    """What is hidden: by the usual names, and by those given besides (regular expressions)."""
+    """The rule for hidden values: the usual names, and those given in addition (regular
+    expressions)."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._names = [SECRET, *(re.compile(name, re.IGNORECASE) for name in names)]
@@ -53,7 +54,7 @@ class Redaction:
         if body is None:
             return None
         if len(body) > _MOST_READ:
-            # Its beginning alone cannot be searched for names, so nothing of it is shown.
+            # A beginning cannot be searched for names, so nothing of it is shown.
             return Body(text="", size=len(body), more=len(body), is_json=False)
         try:
             value = payloads.parse(body)
@@ -96,7 +97,7 @@ class Redaction:
 
 
 def _means(text: str, value: Any) -> bool:
-    """Whether a text stands for a value: what was cleaned, or cut at a depth, does not."""
+    """Whether a text is a value: the marks of hidden values, or of a cut at a depth, are none."""
     try:
         return payloads.parse(text.encode("utf-8", "surrogatepass")) == value
     except ValueError:

@@ -1,4 +1,4 @@
-"""Workers: what each is, runs, and can run; and what nobody can."""
+"""Workers: what each is, runs, and can run; and what none can run."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ from andon.model.fleet import WorkerInfo
 from andon.model.task import Task
 
 LATE_MS = 30_000
-"""A worker that was not heard of for so long is late."""
+"""A worker that has sent no sign of life for so long is late."""
 
 MOST_RUNS = 10
 
@@ -41,7 +41,7 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     started_at: int
     seen_at: int
     types: list[str] | None  #: what it has code for; None: not known here
-    takes_all: bool  #: it names no types, and is given everything
+    takes_all: bool  #: it names no types, and gets tasks of all types
     trusts: list[str]
     runs: list[RunOfWorker]
 
@@ -57,7 +57,7 @@ class Lacking(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Workers(msgspec.Struct, frozen=True, kw_only=True):
-    """All workers alive, and what none of them can run."""
+    """All live workers, and what none of them can run."""
 
     now: int
     rows: list[WorkerRow]
@@ -71,7 +71,7 @@ def workers_of(
     waits: Sequence[KindWait],
     now: int,
 ) -> Workers:
-    """Workers by id. `codes` None: what is behind their digests is not known here."""
+    """Workers by id. `codes` None: the lists that their digests stand for are not known here."""
     return Workers(
         now=now,
         rows=[

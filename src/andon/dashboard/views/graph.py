@@ -1,4 +1,4 @@
-"""Where the nodes of a flow stand when it is drawn: each right of all that it waits for."""
+"""Places the nodes of a flow for drawing: each to the right of all that it waits for."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from andon.lifecycle.flows import FlowNode
 WIDTH, HEIGHT = 190, 56
 GAP_X, GAP_Y = 56, 18
 MOST_NODES = 300
-"""Nodes that are drawn; a flow with more is listed."""
+"""How many nodes are drawn; a flow with more is listed."""
 
 
 class Box(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Arrow(msgspec.Struct, frozen=True):
-    """From one box to another."""
+    """An arrow from one box to another."""
 
     x1: int
     y1: int
@@ -87,7 +87,7 @@ def graph_of(nodes: Sequence[FlowNode]) -> Graph:
 
 
 def _rows(nodes: Sequence[FlowNode], columns: Sequence[int]) -> list[int]:
-    """The row of each node: near those it waits for, so that few arrows cross."""
+    """The row of each node: near the nodes it waits for, so that few arrows cross."""
     taken: dict[int, set[int]] = {}
     rows: list[int] = []
     for place, node in enumerate(nodes):
@@ -101,7 +101,7 @@ def _rows(nodes: Sequence[FlowNode], columns: Sequence[int]) -> list[int]:
 
 
 def _around(wanted: int) -> "Sequence[int]":
-    """Rows from the one that is wanted on, down and up in turn."""
+    """Rows from the wanted one on, down and up in turn."""
     below = range(wanted, wanted + MOST_NODES + 1)
     above = range(wanted - 1, -1, -1)
     mixed: list[int] = []

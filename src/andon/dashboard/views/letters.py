@@ -1,21 +1,21 @@
-"""Dead letters by what went wrong: those of one fingerprint are one group."""
+"""Dead letters in groups: those of one error fingerprint are one group."""
 
 import msgspec
 
 from andon.model.letters import LetterGroup, LetterGroups
 
 MOST_CAUSES = 50
-"""Groups that are shown at first, the largest."""
+"""How many groups are shown at first, the largest."""
 
 
 class Letters(msgspec.Struct, frozen=True, kw_only=True):
-    """All groups, as far as they were looked at."""
+    """All groups, as far as dead letters were read."""
 
     found: LetterGroups
-    total: int  #: dead letters that there are
+    total: int  #: how many dead letters there are
     now: int
     queue: str = ""
-    looks_on: bool = False  #: somebody asked for more than a first look
+    looks_on: bool = False  #: the visitor asked for more than a first reading
 
     @property
     def groups(self) -> tuple[LetterGroup, ...]:
@@ -24,5 +24,5 @@ class Letters(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shown(self) -> tuple[LetterGroup, ...]:
-        """Those of them that a page shows: all, if somebody asked for more."""
+        """The groups that a page shows: all, if the visitor asked for more."""
         return self.groups if self.looks_on else self.groups[:MOST_CAUSES]

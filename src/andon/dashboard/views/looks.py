@@ -1,5 +1,5 @@
-"""How states, levels and texts look, whatever draws them: a sign and a tone for each state, so that
-colour is never the only sign, and text of tasks made fit to be shown."""
+"""How states, levels and texts look on every surface: a sign and a tone for each state, so that
+colour is never the only sign, and texts of tasks made safe to show."""
 
 import re
 from typing import Literal
@@ -13,7 +13,7 @@ Tone = Literal["quiet", "waits", "ready", "runs", "good", "bad", "off"]
 
 MOST_LINE = 300
 MOST_TEXT = 64 * 1024
-"""Characters of a text that a page shows; it says how many more there are."""
+"""How many characters of a text a page shows; it says how many more there are."""
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -39,31 +39,31 @@ LOOKS: dict[str, Look] = {
     State.UNREACHABLE: Look("⊗", "bad"),
     State.UNKNOWN: Look("?", "bad"),
 }
-"""By state, as Andon calls it."""
+"""The look of each state, by Andon's name for it."""
 
 GONE = Look("∅", "off")
 
 
 def look_of(state: str | None) -> Look:
-    """The look of a state by its name; of none, that of a record that is gone."""
+    """The look of a state by its name; without a name, that of a record that no longer exists."""
     return LOOKS.get(state or "", GONE)
 
 
 class Shortened(msgspec.Struct, frozen=True):
-    """A text as far as it is shown."""
+    """The part of a text that is shown."""
 
     text: str
     more: int = 0  #: characters that are left out
 
 
 def line_of(text: str, most: int = MOST_LINE) -> str:
-    """The text on one line, cut where it gets long."""
+    """The text on one line, cut if it is long."""
     seen = clean_line(text[: 4 * most])
     return seen if len(seen) <= most and len(text) <= 4 * most else f"{seen[:most]}…"
 
 
 def lines_of(text: str, most: int = MOST_TEXT) -> Shortened:
-    """The text with its lines, cut where it gets long."""
+    """The text with its lines, cut if it is long."""
     return Shortened(clean(text[:most]), max(0, len(text) - most))
 
 

@@ -14,7 +14,7 @@ class Slice(msgspec.Struct, frozen=True, kw_only=True):
     """Some minutes that are drawn as one."""
 
     at: int  #: beginning, ms UTC
-    is_known: bool  #: False: no timekeeper rolled it up
+    is_known: bool  #: False: it has no roll-up
     ended: int  #: runs that ended
     failed: int  #: those of them that failed
     wait: tuple[int, ...]  #: of a sample, how many waited how long: by band
@@ -37,7 +37,7 @@ class Minutes(msgspec.Struct, frozen=True, kw_only=True):
 def minutes_of(
     history: MinuteHistory, queues: Iterable[str] | None = None, *, each: int = 1
 ) -> Minutes:
-    """The minutes of these queues together, or of all; `each` of them drawn as one."""
+    """The minutes of these queues together, or of all; `each` is how many are drawn as one."""
     wanted = None if queues is None else set(queues)
     by_slice: dict[int, list[MinuteCounts]] = {}
     width = each * MINUTE_MS

@@ -1,4 +1,4 @@
-"""Live rates: how fast tasks come and end, from counters read twice. Pure."""
+"""Computes live rates: how many tasks come and end per second, from counters read twice. Pure."""
 
 import itertools
 from collections import deque
@@ -9,13 +9,13 @@ import msgspec
 from andon.model.fleet import QueueHistory
 
 WINDOW_MS = 10_000
-"""Rates are those of the last ten seconds."""
+"""Rates are of the last ten seconds."""
 
 KEPT_MS = 180_000
-"""A line of the last three minutes is drawn."""
+"""The line shows the last three minutes."""
 
 STEP_MS = 2_000
-"""A point of that line."""
+"""The span of one point of that line."""
 
 
 class Counted(msgspec.Struct, frozen=True):
@@ -27,7 +27,7 @@ class Counted(msgspec.Struct, frozen=True):
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
-    """How fast it goes, per second."""
+    """Rates, per second."""
 
     submitted: float = 0.0
     processed: float = 0.0
@@ -37,19 +37,19 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Sample(msgspec.Struct, frozen=True):
     at: int
-    grown: dict[str, Counted]  #: what came since the sample before, by queue, where anything did
+    grown: dict[str, Counted]  #: the growth since the sample before, by queue, if any
 
 
 class Sampler:
-    """What counters grew by from reading to reading, the newest last. Readings within a step of
-    time are one sample, so that what a line costs does not hang on how often it is read."""
+    """The growth of counters from reading to reading, the newest last. Readings within a step of
+    time are one sample, so that the cost of a line does not depend on how often it is read."""
 
     def __init__(self) -> None:
         self._samples: deque[_Sample] = deque()
         self._days: dict[tuple[str, str], Counted] = {}  # as read last, by queue and day
 
     def add(self, now: int, histories: Iterable[QueueHistory]) -> None:
-        """Take in what the store says now."""
+        """Add the counters of a reading."""
         samples = self._samples
         if samples and now <= samples[-1].at:
             return
@@ -60,7 +60,7 @@ class Sampler:
         }
         sample = _Sample(now, _grown(self._days, days) if samples else {})
         self._days = days
-        # Whatever came since the first is in the others, so nothing is added to the first.
+        # The growth since the first sample is in the others, so nothing is added to the first.
         if len(samples) > 1 and _step(samples[-1].at) == _step(now):
             sample = _Sample(now, _sum((samples.pop().grown, sample.grown)))
         samples.append(sample)
@@ -103,8 +103,8 @@ def _step(at: int) -> int:
 def _grown(
     before: Mapping[tuple[str, str], Counted], after: Mapping[tuple[str, str], Counted]
 ) -> dict[str, Counted]:
-    """What came in between, by queue. A day that was not there before began at zero; a queue that
-    was deleted meanwhile counts for nothing."""
+    """The growth between two readings, by queue. A day that did not exist before began at zero; a
+    queue that was deleted meanwhile is not counted."""
     grown: dict[str, Counted] = {}
     for (queue, day), now in after.items():
         then = before.get((queue, day)) or Counted()
@@ -127,7 +127,7 @@ def _sum(several: Iterable[Mapping[str, Counted]]) -> dict[str, Counted]:
 
 
 def _of(grown: Mapping[str, Counted], queues: Iterable[str] | None) -> Counted:
-    """What came in these queues together, or in all."""
+    """The growth of these queues together, or of all."""
     names = grown.keys() if queues is None else grown.keys() & set(queues)
     found = Counted()
     for name in names:
@@ -144,7 +144,7 @@ def _both(one: Counted, other: Counted) -> Counted:
 
 
 def per_second(value: float) -> str:
-    """A rate in few letters: `0`, `0.3`, `12`, `3.4k`."""
+    """A rate in few characters: `0`, `0.3`, `12`, `3.4k`."""
     if value < 0.05:
         return "0"
     if value < 10:

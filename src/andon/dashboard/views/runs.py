@@ -15,7 +15,7 @@ class RunBar(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     worker: str
     opened: str  #: why
-    ended: str  #: how; empty while it goes on, or waits
+    ended: str  #: how it ended; empty while it goes on, or waits
     error: str
     ready_at: int
     claimed_at: int | None
@@ -25,11 +25,11 @@ class RunBar(msgspec.Struct, frozen=True, kw_only=True):
     tone: Tone
     left: float  #: where its wait begins on the axis, 0 to 1
     start: float  #: where it begins
-    end: float  #: where it ends, or has come to
+    end: float  #: where it ends, or its present point
 
 
 class RunAxis(msgspec.Struct, frozen=True, kw_only=True):
-    """All runs that are kept."""
+    """All runs that the record keeps."""
 
     begins_at: int
     ends_at: int

@@ -1,8 +1,8 @@
-"""A schedule as a form has it: each field a text, read back into what is to be changed. Pure.
+"""A schedule as a form: each field is a text, parsed back into the changes. Pure.
 
-A form knows how each field stood when it was drawn first, and a digest of each part of the schedule
-then. Only what was written anew is sent on, and it is refused where somebody else has changed the
-same part in between.
+A form knows the text of each field when it was drawn first, and a digest of each part of the
+schedule then. Only fields that were written anew are changed, and a change is refused if another
+user has changed the same part in between.
 """
 
 from collections.abc import Callable, Mapping
@@ -29,7 +29,7 @@ NO_ARGUMENTS = b"{}"
 
 
 class ScheduleForm(msgspec.Struct, frozen=True, kw_only=True):
-    """What stands in a form, how it stood at first, and what is wrong with it."""
+    """The texts of a form, as they are and as they were at first, and what is wrong with them."""
 
     name: str = ""
     is_new: bool = True
@@ -38,11 +38,11 @@ class ScheduleForm(msgspec.Struct, frozen=True, kw_only=True):
     parts: dict[str, str] = {}  #: digests of the schedule's parts at that time
     hides: bool = False  #: not all of its arguments are shown, so an empty text leaves them
     wrong: str = ""  #: why it is refused; empty: nothing is wrong
-    field: str = ""  #: the field that is at fault, if it is one
-    times: tuple[ExplainedTime, ...] | None = None  #: its next times; None: nobody has asked
+    field: str = ""  #: the field that is wrong, if it is one
+    times: tuple[ExplainedTime, ...] | None = None  #: its next times; None: not requested
 
     def written(self) -> set[str]:
-        """The fields that are to be read: of a new one all, else those that were written anew."""
+        """The fields to parse: all of a new schedule, else those that were written anew."""
         return {
             field
             for field in FIELDS
@@ -101,7 +101,7 @@ FIELDS: dict[str, Callable[[str], Any]] = {
     "overlap": str,
     "pause_after": _count,
 }
-"""The fields of a form, and how each is read."""
+"""The fields of a form, and how each is parsed."""
 
 _TIMES = frozenset(Recurrence.__struct_fields__)
 _START = {"tz": "UTC", "catch_up": "latest", "overlap": "allow"}
@@ -111,7 +111,7 @@ _START = {"tz": "UTC", "catch_up": "latest", "overlap": "allow"}
 
 
 def new_form() -> ScheduleForm:
-    """The form of a schedule that is yet to be made."""
+    """The form of a new schedule."""
     return ScheduleForm(values=dict(_START))
 
 
@@ -161,7 +161,7 @@ def refused(form: ScheduleForm, error: Exception) -> ScheduleForm:
 
 
 _CALLED = {"": "", "name": "schedule"}
-"""Fields of a schedule that a form calls otherwise."""
+"""Fields of a schedule that have another name in a form."""
 
 
 # --- what a form asks for ---
@@ -179,20 +179,22 @@ def new_request(form: ScheduleForm) -> ScheduleRequest:
 
 
 def changed_request(form: ScheduleForm, there: "Task") -> ScheduleRequest | None:
-    """The schedule as it is, with what was written anew; None if that is nothing. It is refused
-    later if the same part is not as it was when the form was drawn. Raises `InvalidSubmission`."""
+    """The schedule as it is, with the fields that were written anew; None if there are none. It is
+    refused later if the same part is not as it was when the form was drawn. Raises
+    `InvalidSubmission`."""
     fields = _read(form.values, form.written())
     if not fields:
         return None
     if fields.keys() & {"cron", "every"}:
-        # Both are said, so that a form with both is told so, and neither quietly goes.
+        # Both are set, so that a form with both is refused with a message, and neither is dropped
+        # silently.
         fields |= _read(form.values, {"cron", "every"})
         if fields["every"] is None:
             fields["anchor"] = None
     if fields.get("task") == "":
         raise InvalidSubmission("Name the task that is to be submitted.", field="task")
     request = changed(there, fields)
-    # A form that says nothing of how a part was read is refused, too: no digest is like this one.
+    # A form without the digest of a part is refused, too: no digest equals this one.
     parts = {part: form.parts.get(part) or "-" for part in request.parts or ()}
     return replace(request, parts=parts)
 
@@ -210,5 +212,5 @@ def _read(values: Mapping[str, str], wanted: set[str]) -> dict[str, Any]:
 
 
 def _plain(text: str) -> str:
-    """A text without what browsers make of the ends of its lines."""
+    """A text with the line ends of browsers replaced, and without spaces around it."""
     return text.replace("\r\n", "\n").replace("\r", "\n").strip()

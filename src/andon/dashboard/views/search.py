@@ -1,4 +1,4 @@
-"""What a text that is looked for turned out to be."""
+"""The result of a search for a text."""
 
 import msgspec
 
@@ -6,9 +6,9 @@ from andon.dashboard.views.tasks import TaskFilter
 
 
 class Sought(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a search has come."""
+    """The progress of a search."""
 
     text: str
-    is_task: bool = False  #: it is the id of a task
+    is_task: bool = False  #: the text is the id of a task
     asked: TaskFilter | None = None  #: the list of the tasks that have it
-    is_over: bool = True  #: there is nothing left to look for
+    is_over: bool = True  #: all tasks were searched

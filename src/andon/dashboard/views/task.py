@@ -1,4 +1,4 @@
-"""One task: all that a person asks about it."""
+"""One task: all that its page shows."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,17 +30,17 @@ _CHANGES = (Event.RESCHEDULE, Event.REPRIORITISE, Event.EDIT)
 MOST_EDGES = 100
 MOST_TAGS = 50
 MOST_MOVES = 200
-"""Of each, so many are shown."""
+"""How many of each are shown."""
 
 
 class ErrorView(msgspec.Struct, frozen=True, kw_only=True):
-    """What went wrong in the newest run that failed."""
+    """The error of the newest run that failed."""
 
     code: str
     type: str
     message: Shortened
     traceback: Shortened  #: Andon's own frames folded
-    whole: Shortened  #: with them; the same where there are none
+    whole: Shortened  #: with them; the same if there are none
 
 
 class EdgeView(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,14 +55,14 @@ class MoveRow(msgspec.Struct, frozen=True, kw_only=True):
     """One move, in Andon's own words."""
 
     at: int
-    since: int | None  #: ms since the one before
+    since: int | None  #: ms since the move before
     event: str
     source: str
     target: str | None
     reason: str
     run: int | None
     worker: str
-    actor: str  #: who made it by hand; empty if nobody said
+    actor: str  #: the actor who made it by hand; empty if none was named
     error: str
 
 
@@ -113,7 +113,7 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
     is_schedule: bool
     can: list[str]  #: acts that its state allows
     changes: list[str]  #: of `edit`, `reschedule` and `reprioritise`, those that its state allows
-    scopes: tuple[str, ...]  #: what it takes to submit such a task again
+    scopes: tuple[str, ...]  #: the scopes needed to submit such a task again
 
 
 def view_of(
@@ -193,7 +193,7 @@ def edge_of(task_id: str, task: Task | None) -> EdgeView:
 
 
 def acts_on(task: Task) -> list[str]:
-    """What may be done to a task in its state, by the names of `acts`."""
+    """The acts possible on a task in its state, by the names of `acts`."""
     state = task.state
     if state is State.RECURRING:
         return []  # a schedule has a page of its own

@@ -1,4 +1,4 @@
-"""Lists of tasks: what was asked for, and the rows that were found."""
+"""Lists of tasks: the filter, and the rows that were found."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,17 +23,17 @@ PAGE = 50
 
 
 class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """What a list was asked for. Empty: whatever it is."""
+    """The filter of a list. An empty field does not filter."""
 
     states: tuple[State, ...] = ()
     queue: str = ""
     name: str = ""
-    id: str = ""  #: how it begins
+    id: str = ""  #: the beginning of the id
     key: str = ""
     group: str = ""
     tag: str = ""
     worker: str = ""
-    order: str = ""  #: one of `ORDERS`; empty: what suits what is asked for
+    order: str = ""  #: one of `ORDERS`; empty: the one that suits the filter
     cursor: str = ""
 
     @property
@@ -43,7 +43,7 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pairs(self) -> list[tuple[str, str]]:
-        """The same as fields of a query or a form, without the place it is at."""
+        """The filter as fields of a query or a form, without the cursor."""
         return [
             *(("state", state.value) for state in self.states),
             *((name, value) for name in TEXTS if (value := getattr(self, name))),
@@ -52,13 +52,13 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """What is asked for, for a sentence about tasks."""
+        """The filter in words, for a sentence about tasks."""
         parts = [f"{name} {getattr(self, name)}" for name in TEXTS if getattr(self, name)]
         states = " or ".join(state.value for state in self.states)
         return ", ".join(filter(None, [states, *parts])) or "all"
 
     def query(self, limit: int = PAGE) -> Query:
-        """The query of a page. Raises `ConfigurationError` for an order that there is none of."""
+        """The query of a page. Raises `ConfigurationError` for an unknown order."""
         query = Query(
             states=self.states,
             queue=self.queue or None,
@@ -77,7 +77,7 @@ class TaskFilter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def filter_of(values: Any) -> TaskFilter:
-    """The filter that fields of a query or a form say. Raises `ConfigurationError`."""
+    """The filter in the fields of a query or a form. Raises `ConfigurationError`."""
     states: list[State] = []
     for name in values.all("state"):
         if not name:
@@ -104,7 +104,7 @@ class TaskRow(msgspec.Struct, frozen=True, kw_only=True):
     look: Look
     tries: int
     created_at: int
-    note: str  #: the one thing worth knowing besides
+    note: str  #: the most important fact beside the state
     is_bad: bool  #: the note is about an error
 
 
@@ -115,11 +115,11 @@ class TaskList(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[TaskRow]
     next: str  #: cursor of the next page; empty if this is the last
     now: int
-    total: int | None  #: how many there are, where counters say so
+    total: int | None  #: how many there are, if counters say so
 
     @property
     def is_cut(self) -> bool:
-        """Whether a page is not full because looking for its tasks would have taken too long."""
+        """Whether a page is not full because searching for its tasks would have taken too long."""
         return bool(self.next) and len(self.rows) < PAGE
 
 
@@ -146,7 +146,7 @@ def row_of(task: Task, now: int) -> TaskRow:
 
 
 def note_of(task: Task, now: int) -> tuple[str, bool]:
-    """The one thing worth knowing beside the state, and whether it is an error."""
+    """The most important fact beside the state, and whether it is an error."""
     s, cell, state = task.status, task.cell, task.state
     error = s.last_error.message if s.last_error else ""
     if cell is not None:
@@ -166,7 +166,7 @@ def note_of(task: Task, now: int) -> tuple[str, bool]:
 
 
 def total_of(asked: TaskFilter, queues: Sequence[tuple[QueueConfig, QueueStats]]) -> int | None:
-    """How many tasks a filter means, by the store's counters; None where those do not say."""
+    """How many tasks a filter finds, by the store's counters; None if those do not say."""
     if not asked.is_by_state_and_queue:
         return None
     states = asked.states or tuple(state for state in STATES if state is not State.RECURRING)

@@ -1,4 +1,4 @@
-"""The nodes of a flow as a tree: each below the last of those that it waits for. Pure."""
+"""Arranges the nodes of a flow as a tree: each below the last of those that it waits for. Pure."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,7 +7,7 @@ import msgspec
 from andon.lifecycle.flows import FlowNode
 
 _DEEPEST = 12
-"""How far a tree is indented; what lies deeper stands in one column."""
+"""How many levels of a tree are indented; deeper nodes stand in one column."""
 
 
 class Branch(msgspec.Struct, frozen=True):
@@ -15,7 +15,7 @@ class Branch(msgspec.Struct, frozen=True):
 
     node: FlowNode
     before: str  #: the lines before it
-    below: str  #: those before what belongs to it, and stands below
+    below: str  #: the lines before what belongs to it and stands below it
     others: tuple[str, ...]  #: names of the others that it waits for
 
 

@@ -6,11 +6,11 @@ from andon.lifecycle.minutes import added
 from andon.model.minutes import MinuteCounts, MinuteHistory, MinuteSeries
 
 MOST_ROWS = 100
-"""Types that are listed: those of which most ended."""
+"""How many types are listed: those with the most ended runs."""
 
 
 class TypeRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One type: what was seen of it."""
+    """One type, from its samples."""
 
     name: str
     hour: MinuteCounts
@@ -18,16 +18,16 @@ class TypeRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Types(msgspec.Struct, frozen=True, kw_only=True):
-    """The types of which something ended in the last day."""
+    """The types with runs that ended in the last day."""
 
     rows: list[TypeRow]
-    more: int  #: types that are not listed
-    whole: bool  #: every run that ended was seen, but for discarded tasks
+    more: int  #: how many types are not listed
+    whole: bool  #: every run that ended was sampled, except of discarded tasks
     bands_ms: tuple[int, ...]
 
 
 def types_of(hour: MinuteHistory, day: MinuteHistory) -> Types:
-    """A row for each type, those of which most ended first."""
+    """A row for each type, those with the most ended runs first."""
     of_hour = {one.name: added(point.counts for point in one.points) for one in hour.series}
     ended = [(one.name, _ends_of(one)) for one in day.series]
     ended.sort(key=lambda one: (-one[1].finished - one[1].failed, one[0]))

@@ -1,8 +1,9 @@
-"""Changes since a sequence, under a subject that nearly every message stands under.
+"""Reads the changes since a sequence, of a subject that matches nearly every message.
 
 A page of messages carries the number of those that follow, and to count them the server visits
-every stored subject. So where little was written since, the messages are asked for one by one,
-which costs the server no more than what it finds. How much is little goes by what is stored.
+every stored subject. So if few messages were written since, they are requested one by one, which
+costs the server no more than what it finds. How many are few depends on how many subjects are
+stored.
 """
 
 from collections.abc import Sequence
@@ -12,23 +13,23 @@ from andon.stores.nats.nats_client import Reply
 from andon.stores.nats.record_cache import RecordCache
 
 _FEW = 1_000
-"""Sequences that are asked about one by one where a great deal is stored, or nobody knows how much;
-beyond that a page costs less."""
+"""How many sequences are requested one by one if a great deal is stored, or it is not known how
+much; beyond that a page costs less."""
 
 _STORED_TO_ONE = 1_000
-"""To count so many stored subjects costs the server about as much as to answer for one message."""
+"""Counting so many stored subjects costs the server about as much as answering for one message."""
 
 _STRIDE = 16
-"""One in so many is asked about first. An answer tells of all sequences up to where it stands, so
-that those whose messages have been written over need not be asked about."""
+"""One in so many is requested first. The sequence of the message in an answer shows that nothing
+stands before it, so sequences whose messages were written over need no request."""
 
 
 async def changes_since(
     records: RecordCache, subject: str, start: int, limit: int, *, stored: int | None = None
 ) -> list[Reply]:
-    """Messages from a sequence on, in order; not more than `limit` of them. None may also mean
-    that the server is going away, or that a replica lags. `stored`: about how many subjects a page
-    would count, if that is known."""
+    """Messages from a sequence on, in order; not more than `limit` of them. An empty list may also
+    mean that the server is shutting down, or that a replica lags. `stored`: about how many subjects
+    a page would count, if that is known."""
     await records.last([])
     end = records.upto
     if end < start:
@@ -44,8 +45,8 @@ async def changes_since(
 
 
 async def read_dense(records: RecordCache, subject: str, start: int, limit: int) -> list[Reply]:
-    """Messages from a sequence on, in order, as far as they stand close together; not more than
-    `limit` of them. None may also mean what it means above."""
+    """Messages from a sequence on, in order, as long as they stand close together; not more than
+    `limit` of them. An empty list may also mean what it means above."""
     request = {"seq": start, "next_by_subj": subject}
     (first,) = await records.js.read_each(records.subjects.stream, [request])
     if first is None or first.status:
@@ -65,12 +66,12 @@ class _Search:
         self._subject = subject
         self._start = start
         self._next: list[int] = [0] * (end + 1 - start)
-        """Of each sequence, where the first message from it on stands; 0 is not known."""
-        self._nothing = end + 1  # from here on there is nothing, somebody said
+        """Of each sequence, the position of the first message from it on; 0: not known."""
+        self._nothing = end + 1  # an answer said that there is nothing from here on
         self._messages: dict[int, Reply] = {}
 
     async def ask(self, seqs: Sequence[int]) -> None:
-        """Ask for the first message from each of the sequences on."""
+        """Request the first message from each of the sequences on."""
         if not seqs:
             return
         requests = [{"seq": seq, "next_by_subj": self._subject} for seq in seqs]
@@ -86,13 +87,13 @@ class _Search:
             self._next[first:upto] = [there] * (upto - first)
 
     def unknown(self) -> list[int]:
-        """The sequences nothing is known of, as far as there may be something."""
+        """The sequences of which nothing is known and where a message may stand."""
         known = self._next[: self._nothing - self._start]
         return [self._start + at for at, there in enumerate(known) if not there]
 
     def found(self) -> list[Reply]:
-        """The messages, up to the first sequence that is not known of: a replica that lags has
-        nothing where another has something, and what it lacks must not be passed by."""
+        """The messages, up to the first sequence of which nothing is known: a replica that lags has
+        nothing where another has a message, and a reader must not pass over that message."""
         known = self._next.index(0) if 0 in self._next else len(self._next)
         theirs = sorted(set(self._next[:known]))
         return [self._messages[seq] for seq in theirs]

@@ -43,7 +43,7 @@ class ClaimAttempt:
 
     @property
     def wanted(self) -> int:
-        """How many more there is room for."""
+        """For how many more tasks there is room."""
         return self.request.limit - len(self.claimed)
 
     def add(self, task: Task) -> None:
@@ -57,7 +57,7 @@ class ClaimAttempt:
             self.context.drop_key(key, task.id, task.status.revision)
 
     async def hint(self) -> None:
-        """Tell who listens what this claim changed."""
+        """Hint to listeners what this claim changed."""
         topics = [*self._aside, *(run_topic(task.id) for task in self.claimed)]
         if self.claimed:
             topics.append(EVENTS_TOPIC)
@@ -120,7 +120,8 @@ class ClaimAttempt:
     # --- what is written ---
 
     async def reject(self, dead: Sequence[StoredRecord]) -> None:
-        """Not handed out: those past their time are made due, those unreadable quarantined."""
+        """Handles records that are not handed out: past their time they are made due, unreadable
+        they are quarantined."""
         now = self.context.clock.now()
         wanted = [
             (stored.body.id, stored.body.revision, now)
@@ -169,8 +170,8 @@ class ClaimAttempt:
     async def writes(
         self, chosen: Sequence[StoredRecord], tasks: Sequence[Task]
     ) -> tuple[list[Write], list[RecordBody]]:
-        """The writes of the records. What must stand in front of them is written: who reads the
-        log relies on it."""
+        """The writes of the records. What must stand in front of them is written before: readers of
+        the log rely on it."""
         records, token = self.records, self.request.token
         archives: list[Write] = []
         writes: list[Write] = []

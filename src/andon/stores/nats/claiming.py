@@ -1,10 +1,10 @@
-"""Claiming: read the first pending tasks, write the claim's stamp over them.
+"""Claims tasks: reads the first pending ones and writes the claim's stamp over them.
 
 A queue without limits is read from the stream, in order. Each kind of task and each priority is a
 sub-queue, and a claim reads only those of kinds that the worker has code and room for. Sub-queues
 known to be empty cost nothing. When two processes read the same sub-queue, the guard of each record
-lets one of them write; the other looks further down for a while. Queues with limits are claimed
-from by `limited_claims`.
+lets one of them write; the other looks further down for a while. `limited_claims` claims from
+queues with limits.
 """
 
 import asyncio
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 
 _MOST_AHEAD = 256
-"""Sub-queues asked about in one go, when those before them were empty."""
+"""How many sub-queues are read in one request, if those before them were empty."""
 
 _CODES = 64
-"""Workers' codes of which is remembered what they may claim."""
+"""For how many workers' codes it is remembered what they may claim."""
 
 
 class Claims:
@@ -54,7 +54,7 @@ class Claims:
         self._may: OrderedDict[str, dict[str, bool]] = OrderedDict()
 
     def close(self) -> None:
-        """Wake nobody any more."""
+        """Send no more hints."""
         for alarm in self._refills.values():
             alarm.cancel()
         self._refills.clear()
@@ -65,7 +65,7 @@ class Claims:
             return await self._claim(ClaimAttempt(self._context, request))
 
     def refill(self, queue: str, seconds: float) -> None:
-        """Hint when the rate limit lets the next claim through: no write will."""
+        """Send a hint when the rate limit lets the next claim through: no write will send one."""
         if queue in self._refills:
             return
 
@@ -76,7 +76,7 @@ class Claims:
         self._refills[queue] = asyncio.get_running_loop().call_later(seconds, refilled)
 
     def may(self, code: Code | None) -> Callable[[str], bool]:
-        """Which kinds a worker with this code may claim; decided once for each."""
+        """Which kinds a worker with this code may claim; decided once for each code."""
         if code is None:
             return lambda _kind: True
         known = self._may.setdefault(code.digest, {})
@@ -128,7 +128,7 @@ class Claims:
 
 
 class _QueueRound:
-    """One claim's way through its queues."""
+    """One claim from all its queues."""
 
     def __init__(
         self,
@@ -146,7 +146,7 @@ class _QueueRound:
         self._may = may
         self._fleet = claim.context.fleet
         self._subqueues = claims.subqueues[claim.request.partition]
-        self._ahead = 1  # sub-queues to ask about in one go
+        self._ahead = 1  # sub-queues to read in one request
         self._synced = False
 
     async def run(self) -> None:
@@ -172,8 +172,8 @@ class _QueueRound:
                 subqueues.set_quiet(quiet, queue)
 
     async def _is_waiting(self, queue: str) -> bool:
-        """Whether a limited queue has something to claim: of many, most have not, and each asked
-        by itself costs a look at its limiter lock."""
+        """Whether a limited queue has something to claim: of many queues, most have nothing, and
+        claiming from each costs a read of its limiter lock."""
         if not self._synced:
             await self._index.sync()
             self._synced = True
@@ -211,8 +211,8 @@ class _QueueRound:
         return is_quiet
 
     async def _look_ahead(self, number: int, level: str) -> None:
-        """Read the next of each of the sub-queues that come next, where nothing is known of them:
-        one after the other many empty ones would take long."""
+        """Read the next records of the sub-queues that come next and of which nothing is known:
+        reading many empty ones one after the other would take long."""
         found: list[Subqueue] = []
         now = time.monotonic()
         is_behind = False

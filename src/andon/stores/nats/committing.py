@@ -1,8 +1,9 @@
-"""Committing: what must be there first (timers, archives, marks), then the guarded records.
+"""Writes changes: first what must be there before (timers, archives, marks), then the guarded
+records.
 
-A change whose record this process has just read or claimed needs no read of its own. Where a guard
-does not hold, the record is read and the change judged anew: refused, found to be written already,
-or written with the new guard when only the cell or the edges have changed.
+A change whose record this process has just read or claimed needs no read of its own. If a guard
+does not hold, the record is read and the change decided anew: refused, found to be written already,
+or written with the new guard if only the lease record or the edges have changed.
 """
 
 from collections.abc import Sequence
@@ -53,7 +54,7 @@ async def commit(context: StoreContext, changes: Sequence[Change]) -> list[Chang
 
 
 class _Plan:
-    """What one change writes."""
+    """The writes of one change."""
 
     __slots__ = ("body", "edges", "effects", "first", "purged", "stored", "subject", "timer", "ttl")
 
@@ -67,7 +68,7 @@ class _Plan:
         self.first: list[Write] = []
         self.timer: Wanted | None = None
         self.ttl = 0
-        self.purged = ""  #: a timer of several that goes with the write
+        self.purged = ""  #: a timer of several tasks, deleted with the write
         self.edges = False
 
 
@@ -91,13 +92,13 @@ class _Commit:
         self._linked: dict[str, list[KnownEdge]] = {}
         """The edges of those of the tasks that have dependents."""
         self._held: set[str] = set()
-        """Those of them that are not to be deleted yet."""
+        """Those of the tasks that must not be deleted yet."""
         self._freed: dict[str, int] = {}
-        """Tasks that wait no longer, and where that was written."""
+        """Tasks that wait no longer, and the sequence of the write that ended the wait."""
         self._gone: list[str] = []
-        """Tasks with dependents, some time, that were deleted."""
+        """Deleted tasks that had dependents at some time."""
         self._untied: list[tuple[str, str]] = []
-        """Edges that end in a deleted task go with it."""
+        """Edges that end in a deleted task, to be removed with it."""
 
     async def run(self, positions: Sequence[int]) -> None:
         """Write them all."""
@@ -126,7 +127,7 @@ class _Commit:
             await self._context.hint(self._topics)
 
     async def _judge(self, change: Change, stored: StoredRecord | None) -> Changed | None:
-        """The outcome that the record as it stands decides; None to write."""
+        """The outcome, if the record as it stands decides it; None: write the change."""
         now = self._context.clock.now()
         write_id = change.event.write_id
         if stored is None:
@@ -146,7 +147,8 @@ class _Commit:
             ):
                 return await self._told(task, stored)
         elif before.state is State.UNKNOWN and is_unreadable(stored):
-            # Whoever read it found that it does not decode, and no claim or timer has met it yet.
+            # The caller read it and found that it does not decode, and no claim or timer has read
+            # it yet.
             self._topics += await quarantine(self._records, [stored], now)
             there = (await self._records.read([before.id])).get(before.id)
             current = None if there is None else there.task
@@ -158,14 +160,14 @@ class _Commit:
         return None
 
     async def _told(self, task: Task, stored: StoredRecord) -> Changed:
-        """Applied, and whether there are dependents to tell."""
+        """The outcome "applied", and whether there are dependents to notify."""
         if stored.body.linked and is_over(task.state):
             linked = await self._context.edges.of_some([task.id])
             return Changed(ChangeKind.APPLIED, has_dependents=bool(linked))
         return APPLIED
 
     async def _write(self, records: dict[int, StoredRecord]) -> list[int]:
-        """Write what was planned; those whose guard did not hold."""
+        """Write what was planned. Returns those whose guard did not hold."""
         plans: dict[int, _Plan] = {}
         writes: list[Write] = []
         await self._read_edges(records)
@@ -202,7 +204,8 @@ class _Commit:
         return again
 
     async def _read_edges(self, records: dict[int, StoredRecord]) -> None:
-        """Learn whom the changes leave dependents, and which of them may not be deleted yet."""
+        """Find out which of the changed tasks have dependents, and which of them must not be
+        deleted yet."""
         linked = {
             position: self._changes[position]
             for position, stored in records.items()
@@ -223,7 +226,7 @@ class _Commit:
         self._held = await edges.held(leaving) if leaving else set()
 
     async def _clean_up(self) -> None:
-        """Take away what was kept for tasks that are gone, or wait no longer."""
+        """Delete what was kept for tasks that were deleted, or wait no longer."""
         context, edges = self._context, self._context.edges
         freed, gone, untied = self._freed, self._gone, self._untied
         self._freed, self._gone, self._untied = {}, [], []
@@ -235,8 +238,8 @@ class _Commit:
             await edges.unlink(untied, context.clock.now())
 
     async def _without_purge(self, position: int, plan: _Plan) -> bool:
-        """Write over a message that is no schedule, though it stands where pending tasks do:
-        whoever put it there was not Andon, and no write can take it along."""
+        """Write over a message that is no schedule, though it has the subject of a pending task:
+        Andon did not write it, and no write can delete it in the same step."""
         if not plan.stored.is_pending:
             return False
         records = self._records
@@ -266,8 +269,8 @@ class _Commit:
         )
 
     async def _plan(self, position: int, change: Change, stored: StoredRecord) -> _Plan | None:
-        """What the change writes; None where it is refused. Raises one of `AT_FAULT` if it cannot
-        be written."""
+        """The writes of the change; None if it is refused. Raises one of `AT_FAULT` if it cannot be
+        written."""
         if change.after is None or change.event not in change.after.events[-1:]:
             encode(change.event)  # else it is part of the status, which is encoded below
         if change.after is None:
@@ -323,7 +326,8 @@ class _Commit:
         return plan
 
     def _refused_as_large(self, position: int, body: RecordBody) -> bool:
-        """By itself: those it came with are written."""
+        """Refuse the change by itself if its record is too large: the others of its call are
+        written."""
         excess, room = self._records.excess(body)
         if excess <= 0:
             return False
@@ -349,7 +353,7 @@ class _Commit:
         return plan
 
     async def _written(self, position: int, plan: _Plan, seq: int) -> None:
-        """The write is done: remember, hint, clean up."""
+        """Remember, hint and clean up after a write."""
         change, context = self._changes[position], self._context
         before, task_id = change.before, change.before.id
         discard = (change.discard,) if change.discard is not None and plan.body.own > 1 else ()
@@ -364,7 +368,8 @@ class _Commit:
         if plan.body.state == State.ACTIVE and not plan.body.deleted:
             self._records.remember(StoredRecord(plan.body, plan.subject, seq, seq))
         else:
-            # Who moves it next has it from a claim or from the timers, seldom here.
+            # The next move mostly gets the record from a claim or from the timers, seldom from
+            # here.
             self._records.forget(task_id)
         if plan.stored.is_pending and plan.stored.subject != plan.subject:
             timer = self._records.timer_of(plan.stored)
@@ -391,7 +396,7 @@ class _Commit:
 
 
 def _may_have_room(config: QueueConfig, effects: Effects) -> bool:
-    """Whether a limit may let another task through. Only who claims knows whether one waits."""
+    """Whether a limit may let another task through. Only a claim finds out whether one waits."""
     return (effects.frees_slot and config.max_concurrent is not None) or (
         effects.leaves_key and config.max_concurrent_per_key is not None
     )

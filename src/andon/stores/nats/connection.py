@@ -1,7 +1,7 @@
 """One connection to the servers, made again when it is lost, with its subscriptions.
 
 Each try waits about twice as long as the one before, up to `LONGEST_WAIT_S`, with jitter, so that a
-fleet does not come back as one. While the connection is away, sending fails at once: who sends
+fleet does not come back as one. While the connection is lost, sending fails at once: the sender
 decides how long to go on trying, and nothing old is sent when it is back.
 """
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 log = logging.getLogger("andon.nats")
 
 OPEN_PATIENCE_S = 5.0
-"""How long opening goes on trying when no server answers."""
+"""How long opening goes on trying if no server answers."""
 
 HANDSHAKE_S = 5.0
 BACKOFF = ExponentialBackoff(0.02, 2.0)
-"""Between tries to come back."""
+"""The waits between two tries to reconnect."""
 
 
 class Subscription:
-    """A subject that is followed on whichever connection there is."""
+    """A subscription that outlives the connection: it is made again on each new one."""
 
     def __init__(self, connection: "Connection", subject: str, handler: Handler) -> None:
         self._connection = connection
@@ -79,7 +79,7 @@ class Connection:
         return self._nc
 
     async def open(self) -> None:
-        """Connect, for up to the patience. Wrong credentials are told at once."""
+        """Connect; try for as long as the patience. Wrong credentials raise at once."""
         deadline = time.monotonic() + OPEN_PATIENCE_S
         failures = 0
         shown = self._location.shown
@@ -103,7 +103,7 @@ class Connection:
             await asyncio.sleep(BACKOFF.pause(failures, self._rng))
 
     def subscribe(self, subject: str, handler: Handler) -> Subscription:
-        """Hand over what comes on a subject, on this connection and those that follow it."""
+        """Hand over the messages of a subject, on this connection and those that follow it."""
         subscription = Subscription(self, subject, handler)
         subscription.begin(self.client)
         self.subscriptions.add(subscription)
@@ -114,14 +114,14 @@ class Connection:
         await self.client.settle()
 
     def revive(self) -> None:
-        """Come back, if the connection is lost and nobody is at that yet."""
+        """Reconnect, if the connection is lost and no other call does it already."""
         if self._closed or self._nc is None or not (self._nc.is_closed or self._nc.is_deaf):
             return
         if self._reviving is None or self._reviving.done():
             self._reviving = asyncio.get_running_loop().create_task(self._revive())
 
     async def close(self) -> None:
-        """Send what is waiting to be sent, then let go; bounded. Idempotent."""
+        """Send what is waiting to be sent, then close; bounded. Idempotent."""
         self._closed = True
         reviving, self._reviving = self._reviving, None
         if reviving is not None:
@@ -135,7 +135,7 @@ class Connection:
             await nc.let_go()
 
     async def _attempt(self, within_s: float) -> NatsClient | None:
-        """A connection to the next of the servers; None if it does not let us in."""
+        """A connection to the next of the servers; None if it refuses the connection."""
         location = self._location
         server = self._servers.pop(0)
         self._servers.append(server)
@@ -156,7 +156,7 @@ class Connection:
                     reconnect_time_wait=0,  # pyright: ignore[reportArgumentType]
                     connect_timeout=HANDSHAKE_S,  # pyright: ignore[reportArgumentType]
                     ping_interval=20,
-                    skip_subject_validation=True,  # made of names that were checked
+                    skip_subject_validation=True,  # the subject is made of names that were checked
                     error_cb=self._note,
                     closed_cb=ended,
                     user=location.user,
@@ -166,7 +166,7 @@ class Connection:
             return nc
         except (nats.errors.Error, OSError, TimeoutError, EOFError) as error:
             if not isinstance(error, nats.errors.NoServersError):
-                self._error = error  # else what each try met is known already
+                self._error = error  # otherwise `_note` got each try's error
             await nc.let_go()
             return None
         except BaseException:
@@ -198,7 +198,7 @@ class Connection:
                 return
 
     def _learn(self, nc: NatsClient) -> None:
-        """The servers of a cluster tell of each other."""
+        """The servers of a cluster announce each other."""
         scheme = self._location.servers[0].partition("://")[0]
         for uri in nc.discovered_servers:
             server = f"{scheme}://{uri.netloc}"

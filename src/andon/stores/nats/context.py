@@ -1,4 +1,4 @@
-"""What the operations of the store share: connection, partitions, and background work."""
+"""Holds what the operations of the store share: connection, partitions, and background work."""
 
 import asyncio
 from collections.abc import Coroutine, Iterable
@@ -22,7 +22,7 @@ from andon.stores.nats.timers import Timers
 from andon.stores.nats.unique_keys import UniqueKeys
 
 FINISH_S = 5.0
-"""How long closing waits for what was handed over; by then each has had an attempt to the end."""
+"""How long closing waits for background work; by then each piece has had one complete attempt."""
 
 
 class StoreContext:
@@ -59,8 +59,8 @@ class StoreContext:
         return partition_of(task_id, len(self.records))
 
     async def reserve_for(self, effects: Effects, task_id: str, revision: int, now: int) -> str:
-        """Reserve the unique key that a write takes, for the record of that revision; the holder's
-        id if another has it."""
+        """Reserve the unique key that a write takes, for the record of that revision. Returns the
+        holder's id if another task has it."""
         key = effects.key_to_reserve(now)
         if key is None:
             return ""
@@ -68,23 +68,23 @@ class StoreContext:
         return await keys.reserve(key, task_id, revision, now, self.records, heir_of=heir_of)
 
     def drop_key(self, key: str, task_id: str, revision: int) -> None:
-        """Drop the reservation that a task, up to this revision, made of a key. It is stale without
-        that too, and found to be so; this is only that none are left behind."""
+        """Drop the reservation that a task, up to this revision, made of a key. Without that it is
+        stale too, and is recognised as stale; dropping it only keeps stale ones from piling up."""
         keys = self.keys[self.partition(key)]
         self.in_background(keys.drop(key, task_id, revision))
 
     async def hint(self, topics: Iterable[str]) -> None:
-        """Wake who listens, here and elsewhere."""
+        """Send hints, in this process and to others."""
         for subject, payload in self.hints.notify(topics).items():
             await self.js.hint(subject, payload)
 
     def timer_topic(self, ats: Iterable[int]) -> list[str]:
-        """The topic to hint when one of the timers is near."""
+        """The topic to hint if one of the timers is near."""
         soon = self.clock.now() + NEAR_TIMER_MS
         return [TIMER_TOPIC] if any(at <= soon for at in ats) else []
 
     def in_background(self, work: Coroutine[Any, Any, Any]) -> None:
-        """Do something nobody waits for; what it leaves undone must be harmless."""
+        """Run work for which no caller waits; what it leaves undone must be harmless."""
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._done)
@@ -95,7 +95,7 @@ class StoreContext:
             task.exception()
 
     async def finish_background(self) -> None:
-        """Wait for what was begun, while it gets on; what does not is given up."""
+        """Wait for the background work, for `FINISH_S` at most; then cancel the rest."""
         if self._background:
             await asyncio.wait(list(self._background), timeout=FINISH_S)
         left = list(self._background)
@@ -104,7 +104,7 @@ class StoreContext:
         await asyncio.gather(*left, return_exceptions=True)
 
     async def run_to_end(self, work: Coroutine[Any, Any, Any]) -> Any:
-        """Do something to its end, also if the caller goes away meanwhile."""
+        """Run work to its end, even if the caller is cancelled meanwhile."""
         task = asyncio.get_running_loop().create_task(work)
         self._background.add(task)
         task.add_done_callback(self._done)
@@ -113,7 +113,7 @@ class StoreContext:
         try:
             return await asyncio.shield(task)
         except asyncio.CancelledError:
-            # Both may be given up at once, by the end of the loop: then our caller is to end too.
+            # Both may be cancelled at once, by the end of the loop: then our caller must end too.
             if not task.cancelled() or (caller is not None and caller.cancelling() > cancels):
                 raise
             shown = self.location.shown

@@ -1,14 +1,14 @@
-"""What was counted off of blocked tasks: one message for each dependency that has ended.
+"""Counts the dependencies of blocked tasks that have ended: one message for each.
 
 A join may wait for ten thousand tasks that end one by one, and each settlement has to know how many
-were counted before. To read them each time would be quadratic. So what is known of a join of many
-is remembered, and two looks hold it against the store:
+were counted before. Reading them each time would be quadratic. So what is known of a join of many
+is remembered, and two checks compare it with the store:
 
 - Each count is guarded by the join's record. If that has moved since it was read, the write is
-  refused and all of it is read anew. So nothing is counted of a task that waits no longer.
-- Other processes count, too. After its own writes a process looks through what lies between them
-  and the position it knew of. Whoever writes last finds what the others wrote before, so the last
-  of them sees the end; nobody has to look beyond its own writes.
+  refused and all of it is read anew. So nothing is counted for a task that waits no longer.
+- Other processes count, too. After its own writes a process reads what lies between them and the
+  position it knew of. The process that writes last finds what the others wrote before, so it sees
+  that the join is complete; no process has to read beyond its own writes.
 """
 
 import asyncio
@@ -25,26 +25,27 @@ from andon.stores.nats.record_cache import RecordCache
 from andon.stores.nats.record_codec import StoredRecord
 
 GONE = {"Nats-TTL": "1s"}
-"""Headers of an empty message that takes the place of one which is to go."""
+"""Headers of an empty message that takes the place of one that is to be removed."""
 
 _SATISFIES, _FAILS = b"1", b"0"
 
 _MANY = 20
-"""Dependencies of a task from which on what was counted of it is remembered."""
+"""From how many dependencies of a task on its counts are remembered."""
 
 _MOST_NAMES = 30_000
-"""Dependencies of all that is remembered together; of joins forgotten it is read again."""
+"""How many dependencies are remembered in all; the counts of forgotten joins are read again."""
 
 _MOST_OVER = 1_000
 _OVER_S = 2.0
-"""How many children are known to wait no longer, and how long each. Should another process let one
-wait anew meanwhile: whoever is answered that a child is free, or can never run, looks at it."""
+"""How many children are known to wait no longer, and for how long each. Another process may make
+one wait anew meanwhile: so a caller that gets the answer that a child is unblocked, or can never
+run, reads the child."""
 
 _PAGE = 1_000
 
 _FEW = 100
-"""Counts of one task that are taken away message by message. A purge costs the server more than
-some of these, and blocks it meanwhile."""
+"""Up to how many counts of one task are removed message by message. A purge costs the server more
+than a few of these, and blocks it meanwhile."""
 
 LATER_S = 0.5
 """After how long more than these are purged: by then the task that waits no longer has been
@@ -52,7 +53,7 @@ claimed, mostly."""
 
 
 def is_blocked(stored: StoredRecord) -> bool:
-    """Whether a task waits, so that its dependencies are counted."""
+    """Whether a task is blocked, so that its dependencies are counted."""
     return stored.task is not None and stored.task.state is State.BLOCKED
 
 
@@ -66,7 +67,7 @@ class Counted:
         definition = task.definition
         self.satisfied: set[str] = set()
         self.failing: set[str] = set()
-        self.upto = 0  #: what was counted up to here in the stream is known
+        self.upto = 0  #: the counts up to this position of the stream are known
         self.guard = stored.guard
         self._names = frozenset(definition.dependencies)
         self._to_satisfy = to_satisfy(definition)
@@ -79,22 +80,22 @@ class Counted:
 
     @property
     def counted(self) -> int:
-        """How many of them are counted, as far as it is known."""
+        """How many of them are counted, as far as this process knows."""
         return len(self.satisfied) + len(self.failing)
 
     @property
     def is_of_many(self) -> bool:
-        """Whether to read all of it again and again would be much."""
+        """Whether reading all its counts again and again would cost much."""
         return len(self._names) > _MANY
 
     def take(self, msg: Reply) -> None:
-        """Take in a message that was read."""
+        """Add a message that was read."""
         if msg.data:
             parent = subject_of(msg).rsplit(".", 1)[1]
             (self.failing if msg.data == _FAILS else self.satisfied).add(parent)
 
     def add(self, s: Settlement) -> bool:
-        """Count one; whether that is to be written."""
+        """Count one. Returns whether that is to be written."""
         if s.parent not in self._names or s.parent in self.satisfied:
             return False
         if s.satisfied:
@@ -111,13 +112,13 @@ class Counted:
         return self._spare is not None
 
     def left(self, *, satisfied: bool) -> int:
-        """What a settlement leaves to the child."""
+        """The outcome of a settlement for the child."""
         if satisfied:
             return self._to_satisfy - len(self.satisfied)
         return -1 if self._spare is None else self._spare - len(self.failing)
 
     def is_unsure(self, *, satisfied: bool) -> bool:
-        """Whether what another process counts at the same time could decide it."""
+        """Whether a count of another process at the same time could decide it."""
         left = self.left(satisfied=satisfied)
         return left > 0 if satisfied else left >= 0
 
@@ -131,12 +132,12 @@ class Counts:
         self._names = 0
         self._over: OrderedDict[str, float] = OrderedDict()
         self.turn = asyncio.Lock()
-        """Held by who counts for a child of which something is remembered."""
+        """Held while counting for a child of which something is remembered."""
 
     # --- what is remembered ---
 
     def known(self, child: str) -> Counted | None:
-        """What is remembered of a child; a guarded write tells whether it is still so."""
+        """What is remembered of a child; a guarded write shows whether it still holds."""
         return self._known.get(child)
 
     def keep(self, child: str, counted: Counted) -> None:
@@ -150,13 +151,13 @@ class Counts:
             self.drop(next(iter(self._known)))
 
     def drop(self, child: str) -> None:
-        """Remember nothing of a child."""
+        """Forget what is remembered of a child."""
         known = self._known.pop(child, None)
         if known is not None:
             self._names -= known.size
 
     def note_over(self, children: Iterable[str]) -> None:
-        """They were found to wait no longer."""
+        """Note children that were found to wait no longer."""
         now = time.monotonic()
         for child in children:
             self._over.pop(child, None)
@@ -165,18 +166,18 @@ class Counts:
             self._over.popitem(last=False)
 
     def waits_again(self, child: str) -> None:
-        """It is linked, so it may wait."""
+        """Note that a child is linked, so it may wait."""
         self._over.pop(child, None)
 
     def is_over(self, child: str) -> bool:
-        """Whether a child was found a moment ago to wait no longer: ten thousand may be told to one
-        whose record names them all."""
+        """Whether a child was found a moment ago to wait no longer: ten thousand parents may notify
+        one child whose record names them all."""
         return time.monotonic() - self._over.get(child, -_OVER_S) < _OVER_S
 
     # --- reading ---
 
     async def read(self, children: Mapping[str, StoredRecord]) -> dict[str, Counted]:
-        """What was counted of those that are blocked."""
+        """The counts of those of the tasks that are blocked."""
         found = {c: Counted(stored) for c, stored in children.items() if is_blocked(stored)}
         await self._fill(found)
         return found
@@ -193,8 +194,8 @@ class Counts:
             one.upto = upto
 
     async def look(self, written: Mapping[str, tuple[Counted, int]], own: Sequence[int]) -> None:
-        """Learn what others have counted of children up to this process's newest count of each.
-        `own` are the sequences that this process has just written, in order."""
+        """Read what other processes have counted of children up to this process's newest count of
+        each. `own` are the sequences that this process has just written, in order."""
         many = {child: pair for child, pair in written.items() if pair[0].is_of_many}
         await self._fill({child: one for child, (one, _) in written.items() if child not in many})
         asked: list[tuple[str, int, int]] = []
@@ -207,7 +208,7 @@ class Counts:
         unclear: set[str] = set()
         for (child, begin, end), answer in zip(asked, answers, strict=True):
             if answer is None or answer.status:
-                unclear.add(child)  # a replica that lags, or a server that is going away
+                unclear.add(child)  # a replica that lags, or a server that is shutting down
             elif seq_of(answer) < end:
                 others.setdefault(child, begin)
         for child, (one, newest) in many.items():
@@ -217,7 +218,7 @@ class Counts:
         await self._fill({child: many[child][0] for child in unclear})
 
     async def _read_on(self, child: str, counted: Counted, start: int, newest: int) -> None:
-        """Take in what was counted from a position on."""
+        """Add what was counted from a position on."""
         subject = self._records.subjects.of("f", child, "*")
         while start <= newest:
             page = await self._records.confirmed_page(subject, start, _PAGE)
@@ -241,8 +242,8 @@ class Counts:
         return subject, body, guard
 
     async def forget(self, freed: Mapping[str, int]) -> None:
-        """Take away what was counted of tasks that wait no longer, each since its record was
-        written at a sequence."""
+        """Remove the counts of tasks that wait no longer, each since its record was written at a
+        sequence."""
         known = {child: self._known[child] for child in freed if child in self._known}
         for child in known:
             self.drop(child)
@@ -264,13 +265,13 @@ class Counts:
 
 
 def tombstone(msg: Reply) -> Write:
-    """The write that takes a message away, unless it was written over meanwhile."""
+    """The write that removes a message, unless it was written over meanwhile."""
     return subject_of(msg), b"", {**GONE, GUARD: str(seq_of(msg))}
 
 
 def _gaps(start: int, newest: int, own: Iterable[int]) -> list[tuple[int, int]]:
-    """What lies between own sequences up to the newest: where each gap begins, and the own
-    sequence that ends it."""
+    """The gaps between own sequences up to the newest: where each begins, and the own sequence that
+    ends it."""
     gaps: list[tuple[int, int]] = []
     for seq in own:
         if seq > newest:

@@ -1,4 +1,4 @@
-"""Creating: the timer first, then the record, guarded by "nothing is there yet".
+"""Creates tasks: the timer first, then the record, guarded by "nothing is there yet".
 
 A task that may be claimed at once is one write: its record is its ready entry.
 """
@@ -31,19 +31,18 @@ _REFUSED = "the server refuses the message"
 
 _SMALL = 65_536
 _FEW = 100
-"""Arguments of fewer bytes, with fewer names beside them, fit without a look."""
+"""Arguments of fewer bytes, with fewer names beside them, fit without a check."""
 
 
 class _New:
-    """A record to be stored, with its effects and what is written of it; the guard of the write may
-    change."""
+    """A record to be stored, with its effects and its write; the guard of the write may change."""
 
     __slots__ = ("effects", "partition", "subqueue", "task", "write")
 
     def __init__(
         self, context: StoreContext, task: Task, effects: Effects, subqueue: SubqueueName
     ) -> None:
-        """Raises one of `AT_FAULT` if it cannot be written."""
+        """Builds the write. Raises one of `AT_FAULT` if the record cannot be written."""
         if not is_token(task.id):
             raise Unwritable(f"no subject can hold the id {task.id!r}")
         self.task = task
@@ -72,7 +71,7 @@ class _New:
 
 
 def _prepare(context: StoreContext, tasks: Sequence[Task]) -> list[_New | Created]:
-    """What is written of each record, or why it is refused. Raises one of `AT_FAULT` if one of them
+    """The write of each record, or why it is refused. Raises one of `AT_FAULT` if one of them
     cannot be written."""
     prepared: list[_New | Created] = []
     for batch in alike(tasks):
@@ -86,8 +85,8 @@ def _prepare(context: StoreContext, tasks: Sequence[Task]) -> list[_New | Create
 
 
 async def create(context: StoreContext, index: Index, tasks: Sequence[Task]) -> list[Created]:
-    """Store new records; outcomes in order. Each is made ready to be written before the first is
-    written, so that one which cannot be is refused by itself."""
+    """Store new records; outcomes in order. All writes are built before the first is sent, so that
+    a record that cannot be written is refused by itself."""
     prepared = each_alone_blocking(lambda some: _prepare(context, some), tasks, _invalid)
     outcomes = [one if isinstance(one, Created) else None for one in prepared]
     new = {i: one for i, one in enumerate(prepared) if isinstance(one, _New)}
@@ -123,7 +122,7 @@ def _invalid(_task: Task, why: str) -> Created:
 
 
 def _refused_as_large(context: StoreContext, definition: Definition) -> Created | None:
-    """A task whose result or moves would find no room later is refused at once."""
+    """Refuses at once a task whose result or moves would find no room later."""
     small = (
         len(definition.args) < _SMALL
         and not definition.headers
@@ -142,7 +141,7 @@ async def _create(
     positions: Sequence[int],
     outcomes: list[Created | None],
 ) -> None:
-    """Those that no size limits."""
+    """Creates the tasks of queues without `max_size`."""
     by_partition: dict[int, list[int]] = {}
     for position in positions:
         one = new[position]
@@ -193,7 +192,7 @@ async def _create(
 def taken(
     stored: StoredRecord | None, task: Task, now: int, *, unsure: bool = False
 ) -> Created | None:
-    """The outcome when something of this id is there; `unsure` if it may be this very write."""
+    """The outcome if a record of this id exists; `unsure` if it may be this very write."""
     if stored is None:
         return None
     if stored.body.deleted:
@@ -211,7 +210,7 @@ def taken(
 
 
 async def _reserve(context: StoreContext, one: _New) -> Created | None:
-    """Reserve the unique key that the record is to hold; the outcome if the key or the id is
+    """Reserve the unique key that the record is to hold. Returns an outcome if the key or the id is
     taken."""
     task, effects, now = one.task, one.effects, context.clock.now()
     if effects.takes_key is None:
@@ -233,7 +232,8 @@ async def _create_limited(
     positions: Sequence[int],
     outcomes: list[Created | None],
 ) -> None:
-    """Those of a queue with `max_size`: counted and written under the queue's limiter lock."""
+    """Creates the tasks of a queue with `max_size`: counted and written under the queue's limiter
+    lock."""
     named = 0
     locks = LimiterLocks(context, index)
     waiting = list(positions)
@@ -295,7 +295,7 @@ async def _write_limited(
     outcomes: list[Created | None],
     there: dict[str, StoredRecord],
 ) -> bool:
-    """Write the chosen under the lock; False to look again."""
+    """Write the chosen under the lock; False: count again."""
     ready: list[int] = []
     for position in chosen:
         refused = await _reserve(context, new[position])

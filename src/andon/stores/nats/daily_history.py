@@ -1,12 +1,13 @@
-"""The daily history: the sum of all write summaries, and the event log where these have gaps.
+"""Keeps the daily history: the sum of all write summaries, and of the event log where these have
+gaps.
 
 Each process writes summaries of its own writes (`write_summaries`), so no write of a task counts
 anything. The timekeeper adds up the blocks of the stream for which the summaries are complete, from
-the position where the last timekeeper stopped. A block with a gap that is older than `EVERY_MS`
-will keep it, so from there on the log is read, which costs a look at each record. Counts and the
-new position are written in one atomic batch, guarded by the old position: of two timekeepers one is
-refused, and one that dies leaves nothing behind. A reader of the history reads in the log what no
-summary covers yet.
+the position where the last timekeeper stopped. A gap that is older than `EVERY_MS` will not be
+filled, so from its block on the log is read, which costs a read of each record. Counts and the new
+position are written in one atomic batch, guarded by the old position: of two timekeepers one is
+refused, and one that dies leaves nothing half done. A reader of the history reads from the log what
+no summary covers yet.
 
 What was not added up is lost with its record's last trace: seven days after the deletion, or when
 the id is used again ten minutes after it.
@@ -50,37 +51,38 @@ if TYPE_CHECKING:
 log = logging.getLogger("andon.nats")
 
 EVERY_MS = 150_000
-"""How often it is added up where nobody asks for the history. What has a gap is read the next time:
-before the submit window is over, after which the id of a deleted task, and with it what is left of
-that, may be written over."""
+"""How often it is added up if no caller asks for the history. A block with a gap is read the next
+time: before the submit window is over, after which the id of a deleted task, and with it what is
+left of the task, may be written over."""
 
 SUMMARY_S = 60.0
-"""A process writes a summary so long after the first write it covers."""
+"""How long after the first write that it covers a process writes a summary."""
 
 _PAGE = 2_000
 
 _TRIES = 5
-"""Others may move the position while a summary is written."""
+"""How often the write of a summary is tried again: other processes may move the position
+meanwhile."""
 
 _UNWRITTEN = 64
-"""Summaries kept for another try; of those given up a gap stays."""
+"""How many summaries are kept for another try; each that is given up leaves a gap."""
 
 _TTL_S = (KEPT_DAYS + 1) * 86_400
-"""Counts of a day go by themselves, so long after the last was added."""
+"""The server deletes the counts of a day so long after the last was added."""
 
 
 class Position(msgspec.Struct, array_like=True):
-    """How far a partition was added up, and when."""
+    """Up to where a partition was added up, and when."""
 
     upto: int = 0  #: every move written with a message up to this one was counted
     at: int = 0  #: ms UTC
     exact: bool = False
-    """The summaries told of all up to here. Else those of this block may tell of what was counted
-    from the log, and cannot be used. Older releases leave it out."""
+    """The summaries covered everything up to here. Otherwise those of this block may contain what
+    was counted from the log, and cannot be used. Older releases leave it out."""
 
     @property
     def start(self) -> int | None:
-        """Where the summaries can be added up from, if they can be."""
+        """From where on the summaries can be added up; None if they cannot be."""
         is_start = self.exact or not self.upto or self.upto == aligned(self.upto)
         return self.upto if is_start else None
 
@@ -110,10 +112,10 @@ class _State:
                 try:
                     self.summaries.append((seq, decode_summary(msg.data)))
                 except Undecodable:
-                    continue  # not ours: a gap
+                    continue  # Andon did not write it: a gap
 
     def complete(self) -> tuple[int, Counts]:
-        """How far the summaries are complete, and what they add up to there."""
+        """Up to where the summaries are complete, and their sum up to there."""
         start = self.position.start
         return (
             (self.position.upto, {})
@@ -129,7 +131,7 @@ class _Unwritten:
         self.records = records
         self.name = name
         self.summary = summary
-        self.may_be_stored = False  #: a try was made, and nobody knows what became of it
+        self.may_be_stored = False  #: a try was made, and its outcome is not known
         self.is_done = False
 
 
@@ -140,7 +142,7 @@ class DailyHistory:
         self._context = context
         self._log = log
         self._next = 0.0  # monotonic seconds
-        self._ends: dict[str, int] = {}  # of each stream, where it ended when it was last kept
+        self._ends: dict[str, int] = {}  # by stream, its end at the last keeping
         self._name = secrets.token_hex(8)
         self._numbers = itertools.count()
         self._summary_timer: asyncio.TimerHandle | None = None
@@ -156,14 +158,14 @@ class DailyHistory:
             )
 
     def close(self) -> None:
-        """Write no more summaries by the clock."""
+        """Stop writing summaries at intervals."""
         if self._summary_timer is not None:
             self._summary_timer.cancel()
             self._summary_timer = None
 
     async def write_summaries(self) -> None:
-        """Write down what this process has written. A summary that cannot be written now is tried
-        again with the next ones."""
+        """Write summaries of what this process has written. A summary that cannot be written now is
+        tried again with the next ones."""
         self.close()
         waiting, self._unwritten = self._unwritten, []
         for records in self._context.records:
@@ -215,7 +217,7 @@ class DailyHistory:
         return False
 
     async def read(self, queue: str | None, days: range) -> list[Tallied]:
-        """What was counted of a queue, or of all, on these days."""
+        """The counts of a queue, or of all, on these days."""
         await self.write_summaries()
         found: list[Tallied] = []
         oldest = first_day(self._context.clock.now())
@@ -227,7 +229,7 @@ class DailyHistory:
                 bound = aligned(state.end)
                 within, beyond = await self._read_log(records, upto, bound)
                 parts += [within, beyond]
-                if bound > upto:  # so that who asks again need not read it again
+                if bound > upto:  # so that the next call need not read it again
                     await self._write(records, state, _sum([more, within]), Position(bound))
             found += (
                 Tallied(name, day, tally, n)
@@ -240,7 +242,7 @@ class DailyHistory:
         return found
 
     async def add_up(self) -> None:
-        """Add up what was written, if nobody has for a while."""
+        """Add up what was written, if no process has done so for a while."""
         if time.monotonic() < self._next:
             return
         now, latest = self._context.clock.now(), 0
@@ -260,7 +262,8 @@ class DailyHistory:
         self._ends[stream] = state.end
         upto, counts = state.complete()
         position = Position(upto, exact=True)
-        # A block that does not fill up is left to the summaries for a day.
+        # The log is not read for a block that has not filled up; for a day it is left to the
+        # summaries.
         bound = old if now - state.position.at >= DAY_MS else aligned(old)
         if upto < bound:
             within, _ = await self._read_log(records, upto, bound)
@@ -273,7 +276,7 @@ class DailyHistory:
         found = await records.snapshot([subject])
         if found is not None:
             return _State(records, *found)
-        # Too many summaries for one answer. Those that go meanwhile leave a gap.
+        # Too many summaries for one answer. Those that are deleted meanwhile leave a gap.
         found = await records.snapshot(
             [records.subjects.of("n", "at"), records.subjects.of("n", "day", "*")]
         )
@@ -285,12 +288,12 @@ class DailyHistory:
     async def _read_log(
         self, records: RecordCache, floor: int, bound: int
     ) -> tuple[Counts, Counts]:
-        """What all moves after a position add, up to a bound and beyond it. It reads to the end of
-        the log, so that every move is met, in whichever message that is."""
+        """The counts of all moves after a position, up to a bound and beyond it. It reads to the
+        end of the log, so that every move is met, in whichever message that is."""
         within: Counts = {}
         beyond: Counts = {}
         oldest, upto = first_day(self._context.clock.now()), floor
-        counted: dict[str, int] = {}  # of each task that was met, up to where its moves were
+        counted: dict[str, int] = {}  # by task, the sequence up to which its moves were counted
         while page := await self._log.read_records(records, upto + 1, _PAGE):
             upto = seq_of(page[-1])
             moves: list[tuple[int, str, Countable]] = []
@@ -308,7 +311,7 @@ class DailyHistory:
     async def _write(
         self, records: RecordCache, state: _State, more: Counts, position: Position
     ) -> None:
-        """Write what was added and the new position, unless another was faster."""
+        """Write the counts and the new position, unless another process was faster."""
         now = self._context.clock.now()
         more = {day: of for day, of in more.items() if day >= first_day(now)}
         sums = _sum([{day: state.counts.get(day, {}) for day in more}, more])
@@ -325,7 +328,7 @@ class DailyHistory:
         for seq in range(last - len(writes) + 1, last + 1):
             records.notes.note_quietly(seq)
         if any(seq <= position.upto for seq, _ in state.summaries):
-            # All that these tell of lies before them.
+            # All writes that these cover lie before them.
             subject = records.subjects.of("n", "w", ">")
             await records.purge(subject, before=position.upto + 1)
 
@@ -341,7 +344,8 @@ def _sum(parts: Sequence[Counts]) -> Counts:
 
 
 class _Move(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What of an event is counted by: a whole one takes several times as long to decode."""
+    """The fields of an event that counting needs: decoding a whole one takes several times as
+    long."""
 
     revision: int
     at: int
@@ -351,13 +355,13 @@ class _Move(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class _Moves(msgspec.Struct, gc=False):
-    """What of a status is counted."""
+    """The fields of a status that are counted."""
 
     events: tuple[_Move, ...] = ()
 
 
 class _InQueue(msgspec.Struct, gc=False):
-    """What of a definition says where the task belongs."""
+    """The field of a definition that says to which queue the task belongs."""
 
     queue: str = "default"
 
@@ -370,7 +374,7 @@ async def _fresh(
     records: RecordCache, msg: Reply, counted: dict[str, int], floor: int
 ) -> list[tuple[int, str, Countable]]:
     """The moves of a record that were not counted yet, each with its sequence and the queue; none
-    of one that cannot be read."""
+    of a record that cannot be read."""
     seq = seq_of(msg)
     try:
         body = decode_record(msg.data)

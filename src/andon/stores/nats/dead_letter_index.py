@@ -1,8 +1,9 @@
-"""The dead-letter index: a small mark for each, so that their bound costs no look at the records.
+"""The dead-letter index: a small mark for each dead letter, so that keeping to their bound needs no
+read of records.
 
 A mark stands under the task's id and the revision of its end. It is written before the record, and
-deleted after the record has moved on. One that a crash left behind is found to mean nothing when
-its turn comes, and until then makes the bound one smaller.
+deleted after the record has moved on. A mark that a crash left behind is recognised when its turn
+comes, and until then makes the bound one smaller.
 """
 
 from andon.lifecycle.apply import is_dead_letter
@@ -17,12 +18,13 @@ _PAGE = 200
 
 
 def dead_letter_mark(subjects: Subjects, task_id: str, revision: int) -> Write:
-    """What stands before the record of a task that ends as a dead letter with this revision."""
+    """The write of the mark, before the record of a task that ends as a dead letter with this
+    revision."""
     return subjects.dead(task_id, revision), b"1", None
 
 
 async def oldest_dead_letters(context: StoreContext, *, beyond: int, most: int) -> list[Task]:
-    """The oldest beyond a number of them, up to `most`, oldest first."""
+    """The oldest dead letters beyond a number of them, up to `most`, oldest first."""
     counts = [await _count(records) for records in context.records]
     excess = min(sum(counts) - beyond, most)
     if excess <= 0:
@@ -34,7 +36,7 @@ async def oldest_dead_letters(context: StoreContext, *, beyond: int, most: int) 
         found += tasks
         stale += of_nothing
     found.sort(key=lambda task: task.status.finished_at or 0)
-    # Marks may have gone between the count and the look: then younger letters were met.
+    # Marks may have been deleted between the count and the read: then younger letters were read.
     excess = min(excess, sum([await _count(records) for records in context.records]) - beyond)
     return found[: max(excess - stale, 0)]
 
@@ -45,7 +47,8 @@ async def _count(records: RecordCache) -> int:
 
 
 async def _oldest(context: StoreContext, records: RecordCache, most: int) -> tuple[list[Task], int]:
-    """Dead letters by their marks, and how many marks meant nothing; those are dropped."""
+    """Dead letters by their marks, and how many marks belong to no dead letter; those are
+    dropped."""
     found: list[Task] = []
     stale = seq = 0
     while len(found) + stale < most:
@@ -63,14 +66,14 @@ async def _oldest(context: StoreContext, records: RecordCache, most: int) -> tup
                 continue
             stored = there.get(task_id)
             stale += 1
-            # One whose record is not there yet is being written: it goes the next time.
+            # If the record is not there yet, it is being written: the next call finds it.
             if stored is not None and stored.body.revision >= int(revision):
                 context.in_background(records.purge(subject_of(mark)))
     return found, stale
 
 
 def _dead(stored: StoredRecord | None, revision: int) -> Task | None:
-    """The record, if it still is the dead letter that was marked."""
+    """The record, if it still is the marked dead letter."""
     task = None if stored is None else stored.task
     if task is None or task.status.revision != revision or not is_dead_letter(task, task.status):
         return None

@@ -1,7 +1,7 @@
-"""Pages of the edges of a parent, by child.
+"""Reads the edges of a parent in pages, by child.
 
 Edges stand in the stream in the order in which they were written, so a page of a parent's edges
-takes a look at all of them. What that look has found is remembered for the pages that follow.
+takes a read of all of them. The children found are remembered for the pages that follow.
 """
 
 from bisect import bisect_right
@@ -15,12 +15,12 @@ from andon.stores.nats.known_edges import KnownEdge
 from andon.stores.nats.subjects import is_token
 
 _LISTS = 8
-"""Parents of many whose children are remembered while somebody pages through them."""
+"""Of how many parents of many the children are remembered between the pages."""
 
 
 class _Listed(NamedTuple):
-    """The children of a parent, in order, as of a version of its record: who adds an edge bumps
-    that."""
+    """The children of a parent, in order, as of a version of its record: adding an edge writes a
+    new version."""
 
     seq: int
     children: list[str]
@@ -34,8 +34,8 @@ class Dependents:
         self._listed: OrderedDict[str, _Listed] = OrderedDict()
 
     async def to_tell(self, parents: Sequence[tuple[str, str]], limit: int) -> list[list[Edge]]:
-        """The same for who tells the ends of the parents: what was read of their edges when these
-        were written will do."""
+        """The same for notifying dependents of the parents' ends: edges as they were read when the
+        ends were written are new enough."""
         pages: dict[tuple[str, str], list[Edge]] = {}
         for parent, after in parents:
             edges = () if after else self._edges.ended.take_edges(parent, limit)
@@ -83,7 +83,7 @@ class Dependents:
         return page
 
     def _noted(self, page: Iterable[KnownEdge]) -> list[Edge]:
-        """A page, for whoever tells these edges next."""
+        """A page; its edges are remembered for settling them next."""
         edges: list[Edge] = []
         for known in page:
             self._edges.known.note(known)
@@ -91,8 +91,8 @@ class Dependents:
         return edges
 
     async def _list(self, parent: str, children: list[str], upto: int) -> None:
-        """Remember the children of a parent that somebody pages through, unless its record was
-        written since the stream stood where it did before they were read."""
+        """Remember the children of a parent between its pages, unless its record was written after
+        the position at which the stream ended before they were read."""
         stored = (await self._edges.records_of([parent])).get(parent)
         if stored is not None and stored.seq <= upto:
             self._listed[parent] = _Listed(stored.seq, children)
@@ -101,7 +101,7 @@ class Dependents:
                 self._listed.popitem(last=False)
 
     async def _still_listed(self, parents: Iterable[str]) -> dict[str, _Listed]:
-        """What is remembered of the parents, as far as it is still so."""
+        """What is remembered of the parents and still holds."""
         listed = {parent: self._listed[parent] for parent in parents if parent in self._listed}
         stored = await self._edges.records_of(listed) if listed else {}
         return {p: one for p, one in listed.items() if p in stored and stored[p].seq == one.seq}

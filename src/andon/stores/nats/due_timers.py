@@ -2,10 +2,10 @@
 
 An entry is a hint: only tasks whose own timer has passed are handed out. What is still needed of an
 entry (a hold of what is handed out, timers of what is not due yet) is written before the entry is
-written over, with a guard; so a taker who dies costs a hold, no more. When several takers meet at
-an entry, each writes what it needs and one takes it. They give those timers the same names, so of a
-revision named twice one timer remains, and the number of timers does not grow whatever an outage
-leaves behind.
+written over, with a guard; so a taker that dies costs no more than a hold. If several takers read
+the same entry, each writes what it needs and one takes it. They give those timers the same names,
+so a revision that is named twice keeps one timer, and the number of timers does not grow whatever
+an outage leaves behind.
 """
 
 import secrets
@@ -29,30 +29,31 @@ from andon.stores.nats.server_time import ms_of
 from andon.stores.nats.timers import Timer, Timers, Wanted, decode_timer, schedule, schedules
 
 _FIRED = b"Nats-Scheduler"
-"""The server's own messages have it: the name of the schedule."""
+"""The header of the server's own messages: the name of the schedule."""
 
 _ENTRIES = 64
-"""Due entries looked at in one go, at most. An entry may name hundreds of tasks: then no more are
-read than are wanted, as far as the last ones tell."""
+"""How many due entries are read at once, at most. An entry may name hundreds of tasks: then no more
+are read than are wanted, judging by the last ones."""
 
 _PAGES = 8
-"""So many pages of them in one call: what was taken is to be done before its hold is over."""
+"""How many pages of them one call reads: what was taken must be done before its hold is over."""
 
 _ON_ITS_WAY_MS = 60_000
 """How long a timer waits for the record it was written for."""
 
 _AGAIN_MS = 500
-"""And how often it is looked whether the record is there. At whole multiples, so that timers for
-one version meet, and become one."""
+"""How often the record is looked for meanwhile. At whole multiples, so that timers for one version
+get the same time, and become one."""
 
 
 async def take_due(
     timers: Timers, clock: ServerClock, *, limit: int, hold_ms: int, grace_until: int
 ) -> tuple[Due, list[str]]:
-    """Hand out what is due, held back from others; and the topics to hint, of what was set
-    aside."""
+    """Hand out what is due, and hold it back from others. Returns also the topics to hint, of tasks
+    that were quarantined."""
     await timers.sweep()
-    # The schedules first, then what has fired: one that fires in between is seen twice, not never.
+    # The schedules are read first, then what has fired: one that fires in between is seen twice
+    # rather than not at all.
     ahead = await timers.next(clock.now())
     taking = _Taking(timers, limit, hold_ms, grace_until)
     seq = 1
@@ -61,13 +62,13 @@ async def take_due(
         entries = await timers.fired(seq, min(most, _ENTRIES), clock.now())
         if not entries:
             break
-        # What has fired tells the server's time, which may be ahead of what is known here.
+        # What has fired shows the server's time, which may be ahead of the time known here.
         clock.tell(ms_of(stamp_of(entries[-1])))
         legible = await _legible(timers.records, entries)
         named = sum(len(timer.ids) for _, timer in legible)
         timers.named_in_one = max(named // max(len(legible), 1), 1)
         some = _enough(legible, limit - len(taking.taken))
-        # An entry that somebody else wrote over meanwhile stands behind these.
+        # An entry that another process wrote over meanwhile stands behind these.
         last = entries[-1] if len(some) == len(legible) else some[-1][0]
         seq = seq_of(last) + 1
         await taking.take(some, clock.now())
@@ -80,8 +81,8 @@ async def take_due(
 
 
 async def _legible(records: RecordCache, entries: Sequence[Reply]) -> list[tuple[Reply, Timer]]:
-    """The entries that are timers. What somebody else wrote there is taken away, or it would be
-    met again and again."""
+    """The entries that are timers. Messages that Andon did not write there are deleted, or they
+    would be read again and again."""
     found: list[tuple[Reply, Timer]] = []
     for entry in entries:
         if not entry.data:
@@ -95,7 +96,7 @@ async def _legible(records: RecordCache, entries: Sequence[Reply]) -> list[tuple
 
 
 def _enough(entries: Sequence[tuple[Reply, Timer]], wanted: int) -> list[tuple[Reply, Timer]]:
-    """The first entries that name so many tasks: each of them is read, and of what is left over an
+    """The first entries that name so many tasks: each task is read, and for those left over an
     entry is written anew."""
     found: list[tuple[Reply, Timer]] = []
     for entry, timer in entries:
@@ -107,7 +108,7 @@ def _enough(entries: Sequence[tuple[Reply, Timer]], wanted: int) -> list[tuple[R
 
 
 class _Entry:
-    """What was found behind a due entry."""
+    """The tasks that a due entry names."""
 
     def __init__(self, entry: Reply, timer: Timer) -> None:
         self.entry = entry
@@ -119,7 +120,7 @@ class _Entry:
         self.broken: list[StoredRecord] = []
 
     def needs(self, timers: Timers, now: int) -> list[Write]:
-        """The timers that are to outlive the entry, the same from every taker who sees the same."""
+        """The timers that must outlive the entry: the same from every taker that sees the same."""
         origin = f"{subject_of(self.entry)}:{seq_of(self.entry)}"
         subjects, made = timers.records.subjects, self.timer.made
         return [
@@ -152,7 +153,7 @@ class _Taking:
         self.soonest: int | None = None  #: of the timers set anew
 
     async def take(self, entries: Sequence[tuple[Reply, Timer]], now: int) -> None:
-        """Take a page of entries, as far as there is room."""
+        """Take a page of entries, as long as there is room."""
         js, stream = self._records.js, self._records.subjects.stream
         records = await self._records.read(task_id for _, timer in entries for task_id in timer.ids)
         looks: list[_Entry] = []
@@ -177,7 +178,7 @@ class _Taking:
         await js.write(stream, first)
         ats = [wanted[2] for look in looks for wanted in (*look.later, *look.early)]
         self.soonest = min(ats if self.soonest is None else [*ats, self.soonest], default=None)
-        # Before the entries go, too: they are what brings the next taker here.
+        # This is done before the entries are written over: they bring the next taker here.
         broken = {stored.body.id: stored for look in looks for stored in look.broken}
         self.topics += await quarantine(self._records, [*broken.values()], now)
         took, unsure = False, False
@@ -193,12 +194,12 @@ class _Taking:
                 self.taken.append(stored.task)
                 self._timers.hold(stored, hold if len(held) == 1 else "")
         if hold and not took and not unsure:
-            # Another took them, and has a hold of its own. Where the answer to our write was lost
-            # they may be ours: then the hold is the only timer there is.
+            # Another process took them, and has a hold of its own. If the answer to our write was
+            # lost, they may be ours: then the hold is their only timer.
             await self._records.purge(hold)
 
     def _sort(self, look: _Entry, records: dict[str, StoredRecord], room: int, now: int) -> None:
-        """What of an entry is due, and what becomes of the others."""
+        """Which tasks of an entry are due, and what is done with the others."""
         timer = look.timer
         for task_id, revision in zip(timer.ids, timer.revisions, strict=True):
             stored = records.get(task_id)
@@ -214,8 +215,8 @@ class _Taking:
             if stored.body.state == State.ACTIVE and at <= now:
                 at = max(at, self._grace_until)
             if at > now:
-                # Early: a renewed run, or a server whose clock is ahead of what it told. Where
-                # the record has moved on, its newest version has a timer of its own.
+                # Early: a renewed run, or a server whose clock is ahead of the time it gave. If the
+                # record has moved on, its newest version has a timer of its own.
                 if stored.body.revision == revision and self._is_first(task_id, revision):
                     look.later.append((task_id, revision, at))
             elif task.state is State.UNKNOWN:
@@ -230,7 +231,7 @@ class _Taking:
                 look.due.append(stored)
 
     def _is_first(self, task_id: str, revision: int) -> bool:
-        """Whether no entry of this page has named this version of the record: one timer is
+        """Whether no entry of this page has named this version of the record yet: one timer is
         enough."""
         first = (task_id, revision) not in self._seen
         self._seen.add((task_id, revision))

@@ -1,7 +1,8 @@
-"""Edges between tasks, and marks of ends that are to be told: one small message each.
+"""Edges between tasks, and marks of ends that dependents are to be notified of: one small message
+each.
 
-How they are written is in `linking`, how they are told in `settling`; `dependents` reads them in
-pages, and `counts` keeps what was counted off of a child.
+`linking` writes them, `settling` settles them, `dependents` reads them in pages, and `counts`
+counts the dependencies of a child that have ended.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
@@ -30,10 +31,11 @@ from andon.stores.nats.subjects import is_token
 from andon.stores.nats.timers import Timers
 
 TOGETHER = 500
-"""Writes sent in one piece: more would not all be answered while one waits for them."""
+"""How many writes are sent at once: more would not all be answered within the time of one
+attempt."""
 
 _FIRST = 100
-"""Edges of a parent of thousands that are looked at first for one that was not told."""
+"""Of a parent of thousands, how many edges are read first to find one that is not settled."""
 
 
 class _Edge(msgspec.Struct, array_like=True):
@@ -61,7 +63,7 @@ def state_of(stored: StoredRecord | None, now: int) -> State | None:
 
 
 def tombstone_of(stored: StoredRecord | None, now: int) -> Tombstone | None:
-    """What a task deleted within the submit window left."""
+    """What is left of a task that was deleted within the submit window."""
     if stored is None or not stored.body.deleted or stored.body.deleted <= now - SUBMIT_WINDOW_MS:
         return None
     return stored.body.left or Tombstone(State(stored.body.state))
@@ -75,7 +77,7 @@ def last_moves_of(stored: StoredRecord | None, now: int) -> Discarded | None:
 
 
 def is_possible(what: str, task_id: str) -> bool:
-    """Whether a task can have the id; one that cannot is said to be left out."""
+    """Whether a task can have the id; one that cannot is logged as left out."""
     if is_token(task_id):
         return True
     left_out(what, task_id, "no subject can hold the id")
@@ -90,18 +92,18 @@ def _edge_of(msg: Reply) -> KnownEdge:
 
 
 def _not_told(messages: Iterable[Reply]) -> set[str]:
-    """The parents of the edges among these that were not told."""
+    """The parents of those of the edges that are not settled."""
     edges = [_edge_of(msg).edge for msg in messages if msg.data]
     return {edge.parent for edge in edges if not edge.settled}
 
 
 def encoded(edge: Edge, *, needs_all: bool = False) -> bytes:
-    """What is stored of an edge."""
+    """An edge as it is stored."""
     return encode(_Edge(edge.loads, edge.any_end, edge.settled, needs_all))
 
 
 class Edges:
-    """Edges of all partitions: each stands in its parent's."""
+    """The edges of all partitions: each is stored in its parent's."""
 
     def __init__(self, records: list[RecordCache], timers: list[Timers]) -> None:
         self.records = records
@@ -111,7 +113,7 @@ class Edges:
         self._timers = timers
 
     def partition(self, task_id: str) -> int:
-        """Where what belongs to a task is stored."""
+        """The partition that stores what belongs to a task."""
         return partition_of(task_id, len(self.records))
 
     def _at(self, task_id: str) -> RecordCache:
@@ -132,7 +134,7 @@ class Edges:
         return found
 
     async def those(self, pairs: Iterable[Pair]) -> dict[Pair, KnownEdge]:
-        """Edges by parent and child: these alone, of a parent that may have thousands."""
+        """Edges by parent and child: only these, of parents that may have thousands."""
         wanted = dict.fromkeys(pairs)
         found: dict[Pair, KnownEdge] = {}
         for records in self.records:
@@ -147,7 +149,7 @@ class Edges:
         return found
 
     async def seen(self, pairs: Iterable[Pair]) -> dict[Pair, KnownEdge]:
-        """The same as they were seen a moment ago, or are read now. For who writes over them with
+        """The same as they were seen a moment ago, or are read now. For writing over them with
         `change`."""
         found: dict[Pair, KnownEdge] = {}
         unseen: list[Pair] = []
@@ -165,7 +167,8 @@ class Edges:
         return {parent: [*edges.values()] for parent, edges in found.items() if edges}
 
     async def held(self, parents: Sequence[str]) -> set[str]:
-        """Those whose edges forbid that the record is deleted (docs/rulings.md, R9)."""
+        """Those of the tasks whose edges keep the record from being deleted (docs/rulings.md,
+        R9)."""
         edges = await self.of_each(parents)
         holding = {
             parent: [k.edge.child for k in of.values() if k.edge.loads or not k.edge.settled]
@@ -175,11 +178,11 @@ class Edges:
         return {parent for parent, of in holding.items() if not living.isdisjoint(of)}
 
     def lately(self, task_id: str) -> StoredRecord | None:
-        """What was read of a record a moment ago."""
+        """The record as it was read a moment ago."""
         return self._at(task_id).lately(task_id)
 
     async def _living(self, ids: Iterable[str]) -> set[str]:
-        """Those of the tasks that are there and have not ended."""
+        """Those of the tasks that exist and have not ended."""
         return {
             task_id
             for task_id, stored in (await self.records_of(ids)).items()
@@ -187,7 +190,7 @@ class Edges:
         }
 
     async def records_of(self, ids: Iterable[str]) -> dict[str, StoredRecord]:
-        """The records of tasks that are there, or were lately."""
+        """The records of tasks that exist, or existed lately."""
         wanted = list(dict.fromkeys(ids))
         found: dict[str, StoredRecord] = {}
         for records in self.records:
@@ -214,8 +217,8 @@ class Edges:
         await self._send(writes)
 
     async def change(self, known: Iterable[KnownEdge], how: Callable[[Edge], Edge]) -> None:
-        """Write over edges what is to be made of each. One that somebody else has written meanwhile
-        is read anew."""
+        """Write over each edge what `change` makes of it. One that another process has written
+        meanwhile is read anew."""
         left = list(known)
         while left:
             refused: list[Pair] = []
@@ -224,7 +227,7 @@ class Edges:
             left = [*(await self.those(refused)).values()] if refused else []
 
     async def _change(self, known: Sequence[KnownEdge], how: Callable[[Edge], Edge]) -> list[Pair]:
-        """Those that were not what is known of them."""
+        """Those that differed from what is known of them."""
         refused: list[Pair] = []
         by_partition: dict[int, list[KnownEdge]] = {}
         for one in known:
@@ -239,12 +242,12 @@ class Edges:
 
     def over(self, new: KnownEdge) -> Write:
         """The message of an edge that is written over the one at the position it has so far;
-        refused if that is not the newest any more."""
+        refused if a newer one exists."""
         subject, body, _ = self._message(new.edge, needs_all=new.needs_all)
         return subject, body, {GUARD: str(new.seq)}
 
     def written(self, new: Iterable[KnownEdge], seqs: Iterable[int]) -> list[Pair]:
-        """Take note of such writes; those that were refused."""
+        """Remember the edges of such writes. Returns those that were refused."""
         refused: list[Pair] = []
         for one, seq in zip(new, seqs, strict=True):
             if seq > CONFLICT:
@@ -265,13 +268,13 @@ class Edges:
         return subject, encoded(edge, needs_all=needs_all), None
 
     def mark(self, parent: str) -> Write:
-        """The message that says that the end of a parent is to be told."""
+        """The mark that the dependents of a parent are to be notified of its end."""
         return self._at(parent).subjects.of("x", parent), b"1", None
 
     # --- telling ---
 
     async def free(self, parents: Iterable[str], now: int) -> None:
-        """Make ended parents due whose deletion was put off, and that nothing holds any more."""
+        """Make ended parents due whose deletion was put off, and that no edge keeps any more."""
         due: dict[str, int] = {}
         asked = [parent for parent in parents if self.ended.may_be_over(parent, now)]
         for parent, stored in (await self.records_of(asked)).items() if asked else ():
@@ -292,16 +295,16 @@ class Edges:
             )
 
     async def let_go(self, pairs: Sequence[Pair], now: int) -> None:
-        """Edges hold nothing up any more: they count as told, and keep no result."""
+        """Release edges: they count as settled, and keep no record or result."""
         pairs = [pair for pair in pairs if is_token(pair[0]) and is_possible("An edge", pair[1])]
         there = await self.seen(pairs)
         await self.change(there.values(), lambda edge: replace(edge, loads=False, settled=True))
-        # Where the end is not told, the parent has mostly not ended; if its deletion was put off
-        # all the same, that is tried again a minute later.
+        # If the edge was not settled, the parent has mostly not ended; if its deletion was put off
+        # all the same, the deletion is tried again a minute later.
         await self.free({k.edge.parent for k in there.values() if k.edge.settled}, now)
 
     async def unlink(self, pairs: Sequence[Pair], now: int) -> None:
-        """Forget edges."""
+        """Remove edges."""
         pairs = [pair for pair in pairs if is_token(pair[0]) and is_possible("An edge", pair[1])]
         writes: dict[int, list[Write]] = {}
         for parent, child in pairs:
@@ -312,10 +315,10 @@ class Edges:
         await self.free({parent for parent, _ in pairs}, now)
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
-        """Ended tasks with edges to tell."""
+        """Ended tasks with dependents to notify."""
         found: list[tuple[str, State]] = []
         for records in self.records:
-            # None may also mean that the server is going away: then they are found the next time.
+            # None may also mean that the server is shutting down: then the next call finds them.
             page, _ = await records.page(records.subjects.of("x", "*"), 1, min(limit, 1_000))
             marks = {subject_of(msg).rsplit(".", 1)[1]: msg for msg in page if msg.data}
             stored = await self.records_of(marks)
@@ -328,7 +331,7 @@ class Edges:
         return found[:limit]
 
     async def _unsettled(self, parents: Sequence[str]) -> set[str]:
-        """Those that have edges which were not told."""
+        """Those that have edges that are not settled."""
         found: set[str] = set()
         for records in self.records:
             mine = [parent for parent in parents if self._at(parent) is records]
@@ -336,8 +339,8 @@ class Edges:
         return found
 
     async def _unsettled_in(self, records: RecordCache, parents: Sequence[str]) -> set[str]:
-        """The same in one partition. Of a parent of thousands not all edges are read: one that is
-        told is written anew, so what was not told stands before the rest."""
+        """The same in one partition. Not all edges of a parent of thousands are read: settling one
+        writes it anew, so those that are not settled stand before the rest."""
         subjects = [records.subjects.of("e", parent, "*") for parent in parents]
         looked = await records.snapshot(subjects)
         if looked is not None:
@@ -350,7 +353,7 @@ class Edges:
         return _not_told(page) or _not_told(await records.read_all(subjects))
 
     async def forget(self, gone: Iterable[str]) -> None:
-        """Tasks are gone: drop the edges to their dependents."""
+        """Remove the edges of deleted tasks to their dependents."""
         for records in self.records:
             subjects = records.subjects
             mine = [parent for parent in gone if self._at(parent) is records]

@@ -1,13 +1,14 @@
-"""What a process knows of the ends that it wrote a moment ago.
+"""Remembers the ends that this process wrote a moment ago.
 
-*Until when the record is kept.* Whenever an edge is told or let go, its parent may be one whose
-deletion was put off for that, and then is due at once. To find that out takes its record; mostly it
-is kept for days. This is only a hint: should the record be kept for less by now (another process
-has started the task again, and it ended otherwise), its deletion is tried again a minute after it
-was put off.
+*Until when the record is kept.* Whenever an edge is settled or released, its parent may be one
+whose deletion was put off for that edge, and then is due at once. Finding that out takes a read of
+its record, and mostly it is kept for days. What is remembered is only a hint: if the record is kept
+for less by now (another process has started the task again, and it ended otherwise), its deletion
+is tried again a minute after it was put off.
 
 *Its edges.* The write of the end was guarded by a record that every edge bumps, so these are all
-that its writer has to tell: who records another one since finds the end, and tells it.
+that its writer has to settle: a process that records another edge afterwards finds the end, and
+settles that edge.
 """
 
 import time
@@ -17,13 +18,13 @@ from collections.abc import Sequence
 from andon.stores.nats.known_edges import KnownEdge
 
 _MOST = 10_000
-"""Ends of which it is known: as many as one task may wait for."""
+"""How many ends are remembered: as many as one task may wait for."""
 
 _FEW = 20
-"""Edges that are known of each; most tasks have fewer."""
+"""How many edges are remembered of each; most tasks have fewer."""
 
 _YOUNG_S = 5.0
-"""How long they are known, s: long enough to tell the end, on a busy machine too."""
+"""How long they are remembered, s: long enough to notify the dependents, on a busy machine too."""
 
 _FOR_EVER = 2**63
 
@@ -44,7 +45,8 @@ class EndedTasks:
         self._ended: OrderedDict[str, _Ended] = OrderedDict()
 
     def note(self, task_id: str, until: int | None, edges: Sequence[KnownEdge]) -> None:
-        """A task has ended, is kept until then (ms UTC; None is for ever), and has these edges."""
+        """Note that a task has ended, is kept until then (ms UTC; None: for ever), and has these
+        edges."""
         self._ended.pop(task_id, None)
         some = edges if len(edges) <= _FEW else ()
         self._ended[task_id] = _Ended(_FOR_EVER if until is None else until, some)
@@ -57,7 +59,7 @@ class EndedTasks:
         return ended is None or ended.until <= now
 
     def take_edges(self, task_id: str, most: int) -> Sequence[KnownEdge]:
-        """All its edges, once, to be told; none if they are not known or more than `most`."""
+        """All its edges, once, to be settled; none if they are not known or more than `most`."""
         ended = self._ended.get(task_id)
         if ended is None or time.monotonic() - ended.at > _YOUNG_S or len(ended.edges) > most:
             return ()
@@ -65,7 +67,7 @@ class EndedTasks:
         return edges
 
     def forget_edges(self, task_id: str) -> None:
-        """It has got another one."""
+        """Note that it has got another edge."""
         ended = self._ended.get(task_id)
         if ended is not None:
             ended.edges = ()

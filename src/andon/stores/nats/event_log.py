@@ -1,11 +1,11 @@
-"""Reading the log: every record carries its newest moves, with the sequence of each.
+"""Reads the event log: every record carries its newest moves, with the sequence of each.
 
-The stream keeps only the newest message of a task, so a reader meets a move either in the message
+The stream keeps only the newest message of a task, so a reader finds a move either in the message
 that wrote it or in a later one that took its place. A cursor names, for each partition, the
-position read up to; the floor, below which every move is known to have been given out; and how much
-was given out of a message that a page had no room for. A move is given out once as long as its
-reader keeps up, or while nothing moves; a reader who is catching up while its tasks move on may get
-one twice.
+position read up to; the floor, below which every move is known to have been returned; and how many
+moves were returned of a message for which a page had no room. A move is returned once as long as
+its reader keeps up, or while no task moves; a reader that is catching up while tasks move on may
+get one twice.
 """
 
 import asyncio
@@ -31,29 +31,30 @@ from andon.stores.nats.subjects import ARCHIVED
 
 _FASTEST = 20_000
 _LONGEST_UNTRIMMED_S = 60.0
-"""Moves a second at the most: a log far from its bound is looked at again only when it can have
-reached that, or after so long."""
+"""The most moves a second: a log far from its bound is checked again only when it can have reached
+the bound, or after so long."""
 
 _PAGE = 500
 _NEAR = 64
-"""So many sequences before the end the newest record is looked for first."""
+"""How many sequences before the end the newest record is looked for first."""
 
 _COUNT_DIGITS = 19
 
 _NUMBERS = (3, 4)
-"""How many a position is written with, see `Position`."""
+"""With how many numbers a position is written, see `Position`."""
 
 _GIVEN = 200_000
-"""Tasks remembered for readers who are catching up; beyond that one may get a move twice."""
+"""How many tasks are remembered for readers that are catching up; beyond that a reader may get a
+move twice."""
 
 
 class Position(msgspec.Struct):
-    """How far a reader has come in one partition."""
+    """Up to where a reader has read in one partition."""
 
     at: int = 0  #: all messages up to here were read
-    floor: int = 0  #: all moves up to here were given out
-    part: int = 0  #: how many moves were given out of a message after `at`
-    of: int = 0  #: which message that is, for it may be gone when the reader comes back
+    floor: int = 0  #: all moves up to here were returned
+    part: int = 0  #: how many moves were returned of a message after `at`
+    of: int = 0  #: which message that is, as it may be gone at the reader's next call
 
 
 class EventLog:
@@ -64,13 +65,13 @@ class EventLog:
         self._mark = mark
         self._next_trim: dict[str, float] = {}  # by stream, monotonic seconds
         self._given: dict[str, list[dict[str, int]]] = {}
-        """By cursor, for who is catching up in this process: the newest revision given out of
-        each task that was met above the floor."""
+        """By cursor, for readers that are catching up in this process: the newest revision returned
+        of each task that was read above the floor."""
 
     async def read(self, cursor: str, limit: int) -> EventPage:
         """A page after the cursor."""
         positions, gap = self._parse(cursor)
-        # Written to only in the first of the two, so that a read which fails gives nothing out.
+        # Only the first of the two is written to, so that a read that fails loses nothing.
         given = [ChainMap[str, int]({}, old) for old in self._given.get(cursor, self._none())]
         found: list[TaskEvent] = []
         for partition, records in enumerate(self._context.records):
@@ -95,7 +96,7 @@ class EventLog:
         return [{} for _ in self._context.records]
 
     def _keep(self, cursor: str, given: Sequence[ChainMap[str, int]]) -> None:
-        """Remember what was given out above the floor, for the next page."""
+        """Remember what was returned above the floor, for the next page."""
         merged: list[dict[str, int]] = []
         for new, *older in (chain.maps for chain in given):
             base = dict[str, int]() if not older else cast("dict[str, int]", older[0])
@@ -120,7 +121,8 @@ class EventLog:
             wanted = min(limit - given + 1, _PAGE)
             messages, _ = await self._messages(records, position.at + 1, wanted)
             if not messages:
-                # Nothing is behind the position: whatever is written later stands behind it.
+                # Nothing stands behind the position: all that is written later will stand behind
+                # it.
                 position.floor = position.at
                 seen.maps = [{}]
                 return not given and await self._rewound(records, position)
@@ -131,7 +133,8 @@ class EventLog:
                     if move > position.floor and event.revision > seen.get(task_id, 0)
                 ]
                 part = position.part if seq == position.of else 0
-                # Of a message read in part by a reader unknown here, so many were given out.
+                # The reader is not known to this process and has read the message in part: so many
+                # moves of it were returned.
                 skip = 0 if task_id in seen else part
                 chosen = fresh[skip : skip + limit - given]
                 for _, event in chosen:
@@ -162,8 +165,8 @@ class EventLog:
         page = await self.read_records(records, start, limit)
         if not page:
             return [], start - 1  # an archive is followed by its record
-        # Not past the last record, though an archive stands there: records that were written in
-        # front of it, after the first of these reads, are still to come.
+        # Stop at the last record, even if an archive stands behind it: records that were written in
+        # front of the archive, after the first of these reads, are still to come.
         end = seq_of(page[-1])
         archives = await records.confirmed_page(records.subjects.of("h", ">"), start, limit)
         if len(archives) >= limit:
@@ -186,8 +189,8 @@ class EventLog:
         return sorted((m for m in found if m[0] <= end), key=lambda m: m[0]), end
 
     async def read_records(self, records: RecordCache, start: int, limit: int) -> list[Reply]:
-        """Records from a sequence on. None is taken as "all was read", so that is neither said by a
-        server that is going away nor by a replica that lags."""
+        """Records from a sequence on. An empty list means "all was read", so it must not come from
+        a server that is shutting down or from a replica that lags."""
         subject = records.subjects.of("t", ">")
         deadline = time.monotonic() + PATIENCE_S
         while True:
@@ -219,15 +222,16 @@ class EventLog:
         return self._cursor(positions)
 
     async def _newest(self, records: RecordCache) -> int:
-        """Where the newest record stands. The server would visit all records to tell, so it is
-        looked for near the end first."""
+        """The position of the newest record. The server would visit all records to find it, so it
+        is looked for near the end first."""
         subject = records.subjects.of("t", ">")
         await records.last([])
         recent = await changes_since(records, subject, max(records.upto - _NEAR, 1), _PAGE)
         return seq_of(recent[-1]) if recent else await records.leader_newest(subject)
 
     async def trim(self, limit: int) -> int:
-        """Move the start of the log on, past what is too much; how many moves that are."""
+        """Move the start of the log past the moves that are too many. Returns how many those
+        are."""
         most = max(self._context.location.max_events // len(self._context.records), 1)
         dropped = 0
         for records in self._context.records:
@@ -260,7 +264,7 @@ class EventLog:
         return dropped
 
     async def _drop(self, records: RecordCache, start: int, end: int) -> None:
-        """Delete what stands in the stream for the log alone."""
+        """Delete messages that only the log needs."""
         now = self._context.clock.now()
         page, _ = await records.page(records.subjects.of("t", ">"), start + 1, 500)
         for msg in page:
@@ -306,7 +310,8 @@ class EventLog:
 
 
 def _written(position: Position) -> str:
-    """A position as it stands in a cursor: the last two numbers only where they say something."""
+    """A position as it stands in a cursor: the last two numbers only if they are not their
+    defaults."""
     at = f"{position.at}-{position.floor}-{position.part}"
     return f"{at}-{position.of}" if position.part else at
 
@@ -316,7 +321,7 @@ def _is_count(text: str) -> bool:
 
 
 def archived(revision: int) -> int:
-    """Up to which revision the moves of a record at `revision` stand in archives."""
+    """Up to which revision the moves of a record at `revision` are in archives."""
     if revision <= 2 * ARCHIVED:
         return 0
     return (revision - 2 * ARCHIVED - 1) // ARCHIVED * ARCHIVED + ARCHIVED

@@ -1,4 +1,4 @@
-"""Queues, task types, workers and settings: small messages in partition 0.
+"""Keeps queues, task types, workers and settings: small messages in partition 0.
 
 Queues and sub-queues are remembered, and read again when a mark says that they have changed: there
 may be thousands of them, and claims that find nothing look again each time.
@@ -18,8 +18,8 @@ from andon.stores.nats.record_cache import RecordCache
 from andon.stores.nats.subjects import SubqueueName, dotless, dotted, hashed, is_token, rank_of
 
 _UNMARKED_S = 60.0
-"""How often queues and sub-queues are read whether or not the mark says so: who wrote one may have
-died before it wrote the mark."""
+"""How often queues and sub-queues are read whether or not the mark says so: the process that wrote
+one may have died before it wrote the mark."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _queue = msgspec.msgpack.Decoder(QueueConfig).decode
@@ -28,7 +28,7 @@ _worker = msgspec.msgpack.Decoder(WorkerInfo).decode
 
 
 class Fleet:
-    """What is known beside the tasks."""
+    """What a process knows of queues, task types, workers and settings."""
 
     def __init__(self, records: RecordCache, now: Callable[[], int]) -> None:
         self._records = records
@@ -48,11 +48,11 @@ class Fleet:
     # --- queues ---
 
     def stale(self) -> None:
-        """Somebody may have changed something: look before the next use."""
+        """Read the mark before the next use: another process may have changed something."""
         self._looked_at = -1e9
 
     async def configs(self) -> dict[str, QueueConfig]:
-        """Every queue known."""
+        """Every known queue."""
         now = time.monotonic()
         if now - self._looked_at > SLOW_POLL_S:
             mark = await self._records.last([self._mark])
@@ -105,7 +105,7 @@ class Fleet:
         return found
 
     async def refresh(self) -> None:
-        """Read again now."""
+        """Read queues and sub-queues again now."""
         self.stale()
         await self.configs()
 
@@ -137,8 +137,9 @@ class Fleet:
         return new
 
     async def take_over(self, before: "Fleet") -> None:
-        """Write what was known of queues and sub-queues when the streams were others: who had not
-        noticed yet may have stored tasks in sub-queues that he took for known."""
+        """Write what was known of queues and sub-queues before the streams were made anew: a
+        process that had not noticed it may have stored tasks in sub-queues that it took for
+        known."""
         writes: list[Write] = [
             (self._queue_subject(queue), _encode(config), {GUARD: "0"})
             for queue, config in before._configs.items()
@@ -152,7 +153,7 @@ class Fleet:
         self.stale()
 
     async def _write(self, writes: Sequence[Write]) -> list[int]:
-        """Write what is known of queues, then the mark that tells others to read it."""
+        """Write what is known of queues, then the mark at which other processes read it."""
         seqs = await self._records.js.write(
             self._subjects.stream, [*writes, (self._mark, b"1", None)]
         )
@@ -164,7 +165,7 @@ class Fleet:
         return self._subjects.of("q", dotless(queue))
 
     async def put_queue(self, config: QueueConfig, expect: QueueConfig) -> bool:
-        """Replace a configuration that still is what was expected."""
+        """Replace a configuration if it is the expected one."""
         subject = self._queue_subject(config.name)
         found = await self._records.last([subject])
         body = _encode(config)
@@ -174,7 +175,7 @@ class Fleet:
         guard = str(seq_of(found[0])) if found else "0"
         write: Write = (subject, body, {GUARD: guard})
         (seq,) = await self._write([write])
-        if seq == UNSURE:  # its answer was lost, or another was faster
+        if seq == UNSURE:  # the answer was lost, or another process was faster
             found = await self._records.last([subject])
             if not found or _queue(found[0].data) != config:
                 return False
@@ -213,12 +214,12 @@ class Fleet:
         return sorted((w for w in workers if w.seen_at > seen), key=lambda w: w.id)
 
     async def put_worker(self, info: WorkerInfo) -> None:
-        """Note that it lives; the server forgets it by itself."""
+        """Note that the worker lives; the server deletes the note by itself."""
         body = _encode(replace(info, seen_at=self._now()))
         await self._put(self._subjects.of("w", hashed(info.id)), body, Nats_TTL="90s")
 
     async def remove_worker(self, worker: str) -> None:
-        """Note that it has left."""
+        """Note that the worker has left."""
         await self._put(self._subjects.of("w", hashed(worker)), b"", Nats_TTL="1s")
 
     async def setting(self, name: str) -> bytes | None:

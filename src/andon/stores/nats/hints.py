@@ -1,7 +1,7 @@
-"""Hints between processes: core NATS messages, one subject for each kind of topic.
+"""Sends hints between processes: core NATS messages, one subject for each kind of topic.
 
-A process subscribes to a kind while somebody in it listens to a topic of that kind, so that an
-idle worker is not told of every move of every task.
+A process subscribes to a kind while a listener in it listens to a topic of that kind, so that an
+idle worker does not get a hint of every move of every task.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 
 _ANY_TEXT = "surrogatepass"
-"""How topics are encoded: a name that is no proper text must not cost the others their hints."""
+"""How topics are encoded: a name that does not encode must not stop the hints of the others."""
 
 _READY = ready_topic("").partition(":")[0]
 _READY_SUFFIX = f".{_READY}".encode()
 
 
 class Hints:
-    """Topics within this process and across others."""
+    """Hints of topics, within this process and between processes."""
 
     def __init__(self, namespace: str) -> None:
         self.root = f"andonhint.{namespace}."
@@ -40,7 +40,7 @@ class Hints:
         self._heard_since = 0
 
     async def open(self, js: JetStream) -> None:
-        """Follow others from now on."""
+        """Receive hints of other processes from now on."""
         self._js = js
         self._kinds[CONFIG_TOPIC] = self._kinds.get(CONFIG_TOPIC, 0) + 1
         await self._follow()
@@ -72,21 +72,21 @@ class Hints:
     # --- what becomes ready ---
 
     def count_ready(self) -> None:
-        """From now on know which queues were hinted to have something ready (`heard`)."""
+        """Note from now on which queues were hinted to have a ready task (`heard`)."""
         if not self._counts_ready:
             self._counts_ready = True
             self._kinds[_READY] = self._kinds.get(_READY, 0) + 1
             self._change()
 
     def heard(self, topic: str) -> tuple[int, int] | None:
-        """A value that differs once the topic was hinted, or hints may have been missed; None
-        while nobody tells this process. Only of topics about what becomes ready."""
+        """A value that differs once the topic was hinted, or hints may have been missed; None while
+        this process gets no such hints. Only for topics about tasks that become ready."""
         if not self._counts_ready or _READY not in self._subscribed:
             return None
         return self._heard_since, self._ready.get(topic, 0)
 
     def missed(self) -> None:
-        """Hints may have been missed."""
+        """Note that hints may have been missed."""
         self._heard_since += 1
 
     def _count(self, topics: Iterable[str]) -> None:
@@ -102,7 +102,7 @@ class Hints:
                     self._changing = asyncio.get_running_loop().create_task(self._follow())
 
     async def settled(self) -> None:
-        """Wait until the server knows what is listened to."""
+        """Wait until the server has the subscriptions of all listeners."""
         if self._changing is not None:
             await asyncio.gather(self._changing, return_exceptions=True)
 
@@ -119,7 +119,7 @@ class Hints:
                 for kind in set(self._subscribed) - wanted:
                     self._subscribed.pop(kind).unsubscribe()
                 await js.flush()
-                self.missed()  # what was hinted before the server knew
+                self.missed()  # hints that came before the server had the subscription
             except Exception:
                 return  # the slow poll covers what is not subscribed to
 
@@ -130,7 +130,7 @@ class Hints:
         self.hub.hint_all(topics)
 
     def notify(self, topics: Iterable[str]) -> dict[str, bytes]:
-        """Hint in this process; what is to be published to the others, by subject."""
+        """Hint in this process. Returns what to publish to the others, by subject."""
         by_kind: dict[str, list[str]] = {}
         for topic in dict.fromkeys(topics):
             self.hub.hint(topic)

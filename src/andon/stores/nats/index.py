@@ -1,11 +1,11 @@
-"""The index: what lists, counts and the limits of queues need, followed by whoever asks for it.
+"""The index: what lists, counts and the limits of queues need, read by each process that needs it.
 
 A process that never lists, counts or serves a limited queue has none. It is a copy, in memory, of
 what is indexed of each record (definition and policy without arguments, about 2 kB a task): of
-every record for who lists and counts, of those that have not ended for who serves a limited queue.
-It is brought up to date by reading what was written since it was last asked; nobody pushes to it.
-It guards nothing: what must not be exceeded is guarded by the limiter lock of its queue, a message
-that every claim from (or create into) a limited queue writes over in the same atomic batch.
+every record if the process lists and counts, of those that have not ended if it serves a limited
+queue. It is brought up to date by reading what was written since its last use; nothing is pushed to
+it. It guards nothing: what must not be exceeded is guarded by the limiter lock of its queue, a
+message that every claim from (or create into) a limited queue writes over in the same atomic batch.
 """
 
 import asyncio
@@ -40,22 +40,23 @@ logger = logging.getLogger("andon.nats")
 
 _PAGE = 2_000
 _STALE_S = 300.0
-"""An index not asked for so long is built anew: what deleted tasks leave may be gone by then."""
+"""An index that was not used for so long is built anew: what deleted tasks leave may be gone by
+then."""
 
 
 _Read = tuple[int, RecordBody, Task | None, int]
-"""Place in the sub-queue, body without payload, what is indexed (None: nothing any more), and
-sequence."""
+"""Place in the sub-queue, body without payload, what is indexed (None: the record is indexed no
+longer), and sequence."""
 
 
 class Index:
-    """What is indexed of every record, as of the last time it was asked."""
+    """What is indexed of every record, as of the last use."""
 
     def __init__(self, context: StoreContext) -> None:
         self._context = context
         self._lock = asyncio.Lock()
         self._asked = 0.0
-        self._whole = False  # whether it has those that have ended, too
+        self._whole = False  # whether it has the tasks that have ended, too
         self._reset()
 
     def _reset(self) -> None:
@@ -73,8 +74,8 @@ class Index:
         else."""
 
     async def sync(self, *, whole: bool = False) -> None:
-        """Read what was written since the last time; from the beginning when what was left out
-        so far is asked for."""
+        """Read what was written since the last time; from the beginning if ended tasks are needed
+        that were left out so far."""
         async with self._lock:
             if time.monotonic() - self._asked > _STALE_S:
                 self._whole = whole
@@ -96,12 +97,12 @@ class Index:
     async def _read_changes(self, partition: int, records: RecordCache) -> None:
         """Read what was written since the last time: all of it up to what this process knows of.
 
-        It is over when nothing follows, and not at the position where the stream stood before: a
-        record that is written meanwhile is no longer where it was, and only behind that position.
-        Who stopped there would miss it altogether, and count an active task as a pending one.
+        It ends when nothing follows, not at the position where the stream ended before: a record
+        that is written meanwhile moves from its place to one behind that position. A reader that
+        stopped there would miss it altogether, and count an active task as a pending one.
 
-        The position moves with each page, and never without it: of a call that fails or is
-        cancelled, what it had read waits for the next one.
+        The position moves with each page, and never without it: if a call fails or is cancelled,
+        what it had read is kept for the next one.
         """
         subject = records.subjects.of("t", ">")
         unapplied = self._unapplied[partition]
@@ -133,14 +134,14 @@ class Index:
             await asyncio.sleep(0.01)
 
     def _apply_changes(self, partition: int) -> None:
-        """In the order of the sub-queues: whom a key admits is decided as they come."""
+        """In the order of the sub-queues: which tasks a key admits depends on their order."""
         found, self._unapplied[partition] = self._unapplied[partition], []
         found.sort(key=lambda read: read[0])
         for place, body, task, seq in found:
             try:
                 self._apply(partition, place, body, task, seq)
             except Exception:
-                # The others are to be found all the same.
+                # The other records must be found all the same.
                 logger.exception(
                     "What to index of task %s cannot be told; it is left out.", body.id
                 )
@@ -218,8 +219,8 @@ class Index:
         return found
 
     async def find(self, query: Query) -> Page:
-        """A page: ids by the index, tasks by reading them, unless the index has all that is asked
-        for."""
+        """A page: the ids are from the index; the tasks are read, unless the index has all the
+        fields asked for."""
         await self.sync(whole=True)
         page = self.tables.lists.find(query)
         if query.bare:
@@ -260,7 +261,7 @@ class Index:
     # --- claiming ---
 
     def put_back(self, rows: Sequence[Row]) -> None:
-        """Rows that were taken for a claim which was not made."""
+        """Put back rows that were taken for a claim that was not made."""
         for row in rows:
             if self.tables.rows.get(row.task.id) is row:
                 self._ready(row, between(row.entry, row.entry))
@@ -271,14 +272,14 @@ class _NoLog(EventLog):
 
 
 def _read(msg: Reply, *, whole: bool) -> _Read | None:
-    """None if it does not decode as a message at all."""
+    """The record of a message; None if the message does not decode at all."""
     try:
         body = decode_record(msg.data)
     except Undecodable:
         return None
     seq = seq_of(msg)
-    # One that has ended is left out like one that is deleted, unless it is to be listed: it comes
-    # after all that was read before it.
+    # A record that has ended is left out like a deleted one, unless it is to be listed: its message
+    # comes after all that was read before it.
     out = bool(body.deleted) or (not whole and body.state in TERMINAL)
     task = None if out else _slim(task_of(body, seq))
     bare = RecordBody(
@@ -294,7 +295,7 @@ def _is_older(task: Task, other: Task) -> bool:
 
 
 def _place(task: Task) -> tuple[str, str, str | None]:
-    """What of a definition the indexes are kept by."""
+    """The fields of a definition by which the indexes are kept."""
     return task.definition.queue, task.definition.name, task.definition.key
 
 

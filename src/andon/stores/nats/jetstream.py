@@ -1,8 +1,9 @@
-"""Talking to the server: many writes at once, each acknowledged; reads of many messages.
+"""Writes to the server and reads from it: many writes at once, each acknowledged; reads of many
+messages.
 
 A write that is not answered in time is sent again: every write is guarded or idempotent, so the
-repeat finds out what became of the first. Trouble that may pass is retried for `PATIENCE_S`, then
-the caller gets `StoreUnavailable`.
+repeat finds the outcome of the first. Errors that may pass are retried for `PATIENCE_S`, then the
+caller gets `StoreUnavailable`.
 """
 
 import asyncio
@@ -26,16 +27,16 @@ from andon.stores.nats.nats_client import Handler, NatsClient, Outgoing, Reply
 log = logging.getLogger("andon.nats")
 
 PATIENCE_S = 5.0
-"""How long a passing trouble (no leader, no connection, storage full) is retried. Engine and worker
-try again in their turn, and a worker that is told to leave waits for several operations."""
+"""How long an error that may pass (no leader, no connection, storage full) is retried. Engine and
+worker also retry, and a worker that is told to stop waits for several operations."""
 
 ATTEMPT_S = 2.0
 """How long one attempt waits for its answer before it is repeated."""
 
 OPEN_PATIENCE_S = 15.0
 NOBODY_S = 3.0
-"""Opening waits longer: a cluster may still be choosing leaders. When nobody at all answers for so
-long, JetStream is off."""
+"""How long opening waits: longer, as a cluster may still be choosing leaders. If there is no answer
+at all for so long, JetStream is off."""
 
 GUARD = "Nats-Expected-Last-Subject-Sequence"
 GUARDED = "Nats-Expected-Last-Subject-Sequence-Subject"
@@ -50,10 +51,10 @@ CONFLICT = 0
 """Instead of a sequence: the guard did not hold."""
 
 UNSURE = -1
-"""The same, but the write was sent before without an answer: what is there may be its own."""
+"""The same, but the write was sent before without an answer: the message there may be its own."""
 
 REFUSED = -3
-"""The server refuses the message by its value, and would again."""
+"""The server refuses the message because of its value, and would again."""
 
 _AGAIN = -2
 _BACKOFF = ExponentialBackoff(0.02, 1.0)
@@ -93,13 +94,13 @@ class _Answers:
                 self.give_up()
 
     def give_up(self) -> None:
-        """Wait for no more answers."""
+        """Stop waiting for answers."""
         if not self.future.done():
             self.future.set_result(None)
 
 
 class _Reading:
-    """A read whose answer is many messages and an end."""
+    """A read whose answer is many messages and an end mark."""
 
     __slots__ = ("future", "messages")
 
@@ -115,7 +116,7 @@ class _Reading:
         self.messages.append(msg)
 
     def give_up(self) -> None:
-        """Wait for no end."""
+        """Stop waiting for the end mark."""
         if not self.future.done():
             self.future.set_result(None)
 
@@ -137,7 +138,7 @@ class JetStream:
         """By stream, what to call with finished writes and their sequences."""
         self.most_bytes = 0  #: of one message, its headers included: the server's `max_payload`
         self.reconnected: Callable[[], None] = lambda: None
-        self.troubled: Callable[[], None] = lambda: None  #: called when somebody was refused
+        self.troubled: Callable[[], None] = lambda: None  #: called when an operation was refused
         self.away_s = 0.0  #: how long the connection was lost, the last time it was
         self.losses = 0  #: how often the connection was lost
         self.leaving = False  #: the store is being closed: what fails now is not tried again
@@ -148,14 +149,15 @@ class JetStream:
         return self._connection.client
 
     async def connect(self) -> None:
-        """Connect, for up to the connection's patience. Wrong credentials are told at once."""
+        """Connect; try for as long as the connection's patience. Wrong credentials raise at
+        once."""
         await self._connection.open()
         self.most_bytes = self.client.max_payload
         self._inbox = self.client.new_inbox()
         self._connection.subscribe(f"{self._inbox}.*", self._answer)
 
     def subscribe(self, subject: str, handler: Handler) -> Subscription:
-        """Hand over what comes on a subject, on this connection and those that follow it."""
+        """Hand over the messages of a subject, on this connection and those that follow it."""
         return self._connection.subscribe(subject, handler)
 
     async def flush(self) -> None:
@@ -163,13 +165,13 @@ class JetStream:
         await self._connection.flush()
 
     async def close(self) -> None:
-        """Send what is waiting to be sent, then let go. Idempotent."""
+        """Send what is waiting to be sent, then close. Idempotent."""
         self.leaving = True
         await self._connection.close()
         self._lost()
 
     def _lost(self) -> None:
-        """Nobody will answer what was asked on the connection that is gone."""
+        """Fail the requests of the lost connection: no answers will come."""
         self.losses += 1
         for waiting, _ in list(self._waiting.values()):
             waiting.give_up()
@@ -192,8 +194,9 @@ class JetStream:
     # --- writing ---
 
     async def write(self, stream: str, writes: Sequence[Write], *, each: bool = False) -> list[int]:
-        """Write all, in order; per write its sequence, CONFLICT or UNSURE. What the server refuses
-        by its value is REFUSED where the caller asks for that (`each`), else an error."""
+        """Write all, in order. Returns per write its sequence, CONFLICT or UNSURE. A write that the
+        server refuses because of its value is REFUSED if the caller asks for that (`each`), else an
+        error."""
         seqs = [CONFLICT] * len(writes)
         if not writes:
             return seqs
@@ -229,7 +232,8 @@ class JetStream:
         return seqs
 
     def _check_sizes(self, writes: Sequence[Write]) -> None:
-        """Or sending them would fail again and again, each for all that go with it."""
+        """Otherwise sending each of them would fail again and again, and with it all that are sent
+        together with it."""
         most = self.most_bytes
         for subject, payload, _ in writes:
             if len(payload) > most:
@@ -239,7 +243,7 @@ class JetStream:
                 )
 
     def _judge(self, answer: Reply | None) -> tuple[int, str]:
-        """A sequence, CONFLICT; or REFUSED or _AGAIN with what was wrong."""
+        """A sequence, CONFLICT; or REFUSED or _AGAIN with the error."""
         if answer is None:
             return _AGAIN, "no answer"
         if not answer.data:
@@ -278,8 +282,8 @@ class JetStream:
         return round_.answers
 
     async def write_batch(self, stream: str, writes: Sequence[Write]) -> int:
-        """Write all or nothing; the sequence of the last, or 0 if a guard did not hold. An unknown
-        outcome counts as that: the caller looks at what is there."""
+        """Write all or nothing. Returns the sequence of the last, or 0 if a guard did not hold. An
+        unknown outcome counts as 0, too: the caller reads what is stored."""
         batch = f"{self._inbox[-12:]}{next(self._numbers)}"
         last = len(writes)
         round_ = _Answers(1, asyncio.get_running_loop().create_future())
@@ -311,14 +315,14 @@ class JetStream:
         return seq
 
     async def hint(self, subject: str, payload: bytes) -> None:
-        """Publish what may be lost."""
+        """Publish messages that may be lost."""
         with contextlib.suppress(Exception):
             self.client.send([(subject, "", payload, None)])
 
     # --- reading ---
 
     async def read(self, stream: str, request: dict[str, Any]) -> tuple[list[Reply], Reply]:
-        """The messages that a direct get finds, and the end mark. Repeated until whole."""
+        """The messages that a direct get finds, and the end mark. Repeated until complete."""
         body = msgspec.json.encode(request)
         deadline = time.monotonic() + PATIENCE_S
         failures = 0
@@ -360,8 +364,8 @@ class JetStream:
     async def read_each(
         self, stream: str, requests: Sequence[dict[str, Any]]
     ) -> list[Reply | None]:
-        """The one message that each of several direct gets finds, or the status that says why
-        there is none; None where no answer came in time."""
+        """The one message that each of several direct gets finds, or the status that says why there
+        is none; None if no answer came in time."""
         round_ = _Answers(len(requests), asyncio.get_running_loop().create_future())
         tokens = [self._await(round_, index) for index in range(len(requests))]
         subject = f"$JS.API.DIRECT.GET.{stream}"
@@ -382,8 +386,8 @@ class JetStream:
     async def api(
         self, subject: str, request: dict[str, Any] | None = None, *, opening: bool = False
     ) -> dict[str, Any]:
-        """Ask JetStream's API; errors come back under `error`. While `opening`, nobody there to
-        answer means before long that JetStream is off."""
+        """Ask JetStream's API; errors come back under `error`. While `opening`, a short time
+        without any responder means that JetStream is off."""
         body = b"" if request is None else msgspec.json.encode(request)
         deadline = time.monotonic() + (OPEN_PATIENCE_S if opening else PATIENCE_S)
         nobody = time.monotonic() + NOBODY_S
@@ -410,7 +414,7 @@ class JetStream:
             await asyncio.sleep(_BACKOFF.pause(failures, self._rng))
 
     async def _ask(self, subject: str, body: bytes) -> tuple[Reply | None, str]:
-        """One answer; or None, and what was wrong."""
+        """One answer; or None, and the error."""
         round_ = _Answers(1, asyncio.get_running_loop().create_future())
         token = self._await(round_, 0)
         try:
@@ -425,7 +429,7 @@ class JetStream:
         return round_.answers[0], "the connection was lost"
 
     def unavailable(self, problem: str) -> StoreUnavailable:
-        """What to raise when the patience is over."""
+        """The error to raise when the patience is over."""
         self.troubled()
         return StoreUnavailable(
             f"NATS at {self._location.shown} does not take or give messages: {problem}. "

@@ -1,9 +1,9 @@
-"""What a process has read or written of edges a moment ago.
+"""Remembers the edges that this process has read or written a moment ago.
 
-The end of a task is told in steps: a page of its edges is read, each is marked as told, and may be
-let go right after. None of these needs to read an edge that the step before has just seen. Who
-writes over one names the position of the message that it knows, so an edge that somebody else has
-written meanwhile is read anew.
+Notifying the dependents of an end takes several steps: a page of edges is read, each edge is
+settled, and may be released right after. No step needs to read an edge that the step before has
+just seen. A write over an edge names the position of the message that the writer knows, so an edge
+that another process has written meanwhile is read anew.
 """
 
 import time
@@ -13,11 +13,12 @@ from typing import NamedTuple
 from andon.contract.edges import Edge
 
 _YOUNG_S = 5.0
-"""How long it is known: from one step of telling an end to the next, on a machine that is busy.
-What is not written, as it seems to be told already, is decided on what is that old at most."""
+"""How long an edge is remembered: from one step of notifying dependents to the next, on a busy
+machine. An edge that is not written because it seems to be settled already is judged by what is
+that old at most."""
 
 _MOST = 8_192
-"""Most edges that are known at once. One round tells fewer."""
+"""The most edges that are remembered at once. One round settles fewer."""
 
 Pair = tuple[str, str]  # parent and child
 
@@ -28,7 +29,8 @@ class KnownEdge(NamedTuple):
     edge: Edge
     seq: int
     needs_all: bool = False
-    """The child is known to need all its dependencies, so that none is counted which fails it."""
+    """Whether the child is known to need all its dependencies, so that those that fail it are not
+    counted."""
 
     @property
     def pair(self) -> Pair:
@@ -43,17 +45,17 @@ class KnownEdges:
         self._known: OrderedDict[Pair, tuple[float, KnownEdge]] = OrderedDict()
 
     def note(self, known: KnownEdge) -> None:
-        """It was read or written just now."""
+        """Note an edge that was read or written just now."""
         self._known.pop(known.pair, None)
         self._known[known.pair] = time.monotonic(), known
         if len(self._known) > _MOST:
             self._known.popitem(last=False)
 
     def get(self, pair: Pair) -> KnownEdge | None:
-        """What is known of an edge, if that is young."""
+        """What is remembered of an edge, if it is recent."""
         at, known = self._known.get(pair, (0.0, None))
         return known if known is not None and time.monotonic() - at <= _YOUNG_S else None
 
     def forget(self, pair: Pair) -> None:
-        """It is something else now, or gone."""
+        """Forget an edge that has changed or was deleted."""
         self._known.pop(pair, None)

@@ -1,7 +1,7 @@
-"""One claim from the sub-queues of one queue and priority: the oldest tasks of all of them.
+"""Claims from the sub-queues of one queue and priority: the oldest tasks of all of them.
 
-Each sub-queue holds one kind of task. To know which tasks are the oldest, each is read up to the
-last task that is claimed, and no further than it must be.
+Each sub-queue holds one kind of task. To know which tasks are the oldest, each sub-queue is read up
+to the last task that is claimed, and no further than needed.
 """
 
 import asyncio
@@ -23,24 +23,24 @@ from andon.stores.nats.record_codec import RecordBody, StoredRecord
 from andon.stores.nats.subqueues import Rank, Subqueue, Subqueues, rank
 
 _AHEAD = 4
-"""Times the limit that is read of a sub-queue at once."""
+"""How many times the limit is read of a sub-queue at once."""
 
 _FEW = 4
-"""So few sub-queues are read by pages from the start; of more, first one message each."""
+"""Up to so many sub-queues are read by pages from the start; of more, first one message each."""
 
 _PER_LINE = 8
-"""Where a claim wants more than this of each sub-queue on the average, sub-queues are read by
+"""If a claim wants more than this of each sub-queue on the average, sub-queues are read by
 pages."""
 
 _SINGLY = 3
-"""After so many rounds of single messages those sub-queues that are still short are read by
+"""After so many rounds of single messages the sub-queues of which more is needed are read by
 pages."""
 
 Chosen = list[tuple[Subqueue, StoredRecord]]
 
 
 class LevelClaim:
-    """One claim's turn at the sub-queues of one level."""
+    """One claim from the sub-queues of one level."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class LevelClaim:
         self._subqueues = subqueues
 
     async def run(self) -> bool:
-        """Claim what there is room for; False if this claim is a repeat."""
+        """Claim as many as there is room for; False if this claim is a repeat."""
         for subqueue in self._subqueues:
             self._known.forget_stale(subqueue)
         for _ in range(20):
@@ -77,7 +77,7 @@ class LevelClaim:
         return True
 
     async def _choose(self, wanted: int) -> Chosen:
-        """The oldest that there is room for; they are taken out of what was read."""
+        """The oldest for which there is room; they are taken out of what was read."""
         looked = rounds = 0
         while True:
             chosen, dead, short = self._picked(wanted)
@@ -91,7 +91,7 @@ class LevelClaim:
             looked += await self._read_more(short, wanted, rounds)
 
     async def _read_more(self, subqueues: Sequence[Subqueue], wanted: int, rounds: int) -> int:
-        """Read more of each of the sub-queues, all at once; how many messages were read."""
+        """Read more of each of the sub-queues, all at once. Returns how many messages were read."""
         count = max(16, wanted * _AHEAD // len(self._subqueues))
         if len(subqueues) == 1:
             return await self._known.read_more(subqueues[0], count)
@@ -116,7 +116,7 @@ class LevelClaim:
         dead: Chosen = []
         room = dict(self._claim.room)
         now = self._claim.context.clock.now()
-        last: Rank | None = None  # of the last that is wanted, if there are so many
+        last: Rank | None = None  # of the last task that is wanted, if there are so many
         for subqueue, stored in self._in_order(wanted):
             task = stored.task
             assert task is not None
@@ -161,7 +161,8 @@ class LevelClaim:
         return [*spread[start:], *spread[:start]]
 
     async def _stamp(self, chosen: Chosen) -> bool:
-        """Write the stamps; those lost to others are left. False if this claim is a repeat."""
+        """Write the stamps; tasks that other claims took are left out. False if this claim is a
+        repeat."""
         claim = self._claim
         records = [stored for _, stored in chosen]
         tasks = claim.stamped_records(records, claim.context.clock.now())
@@ -186,7 +187,7 @@ class LevelClaim:
         return True
 
     async def _lost(self, unsure: Sequence[tuple[Subqueue, StoredRecord, Task]]) -> None:
-        """Others were faster, or an answer was lost: look at what is there."""
+        """Read the records again: other claims were faster, or an answer was lost."""
         there = await self._records.read(task.id for _, _, task in unsure)
         for subqueue, _, task in unsure:
             now_there = there.get(task.id)

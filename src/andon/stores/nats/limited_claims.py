@@ -1,4 +1,4 @@
-"""Claims from queues with limits: under the queue's limiter lock, with the help of the index."""
+"""Claims from queues with limits: under the queue's limiter lock, using the index."""
 
 import asyncio
 import secrets
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from andon.stores.nats.record_codec import StoredRecord
 
 _SOON_S = 0.02
-"""How soon it is looked again whether others have written what they may."""
+"""How soon it is checked again whether other claims have written the records that they may be
+claiming."""
 
 Refill = Callable[[str, float], None]
-"""Told the queue, and in how many seconds its rate limit lets the next claim through."""
+"""Called with the queue, and in how many seconds its rate limit lets the next claim through."""
 
 
 def is_limited(config: QueueConfig | None) -> bool:
@@ -53,7 +54,7 @@ class _Limited:
         self._partition = claim.request.partition
 
     async def run(self, config: QueueConfig) -> None:
-        """Claim, again and again while others are faster at the lock."""
+        """Claim; repeat it while others write the lock first."""
         for attempt in range(60):
             wanted = self._claim.wanted
             if wanted <= 0:
@@ -75,7 +76,7 @@ class _Limited:
     async def _try(
         self, config: QueueConfig, lock: LimiterLock, bucket: LimiterState | None, now: int
     ) -> bool:
-        """Claim what the limits let through; whether it is to be looked at again."""
+        """Claim what the limits let through. Returns whether to try again."""
         allowed = self._allowed(config, lock, bucket, self._claim.wanted)
         rows, dead = self._index.tables.ready.take(
             self._partition,
@@ -103,13 +104,13 @@ class _Limited:
             self._index.put_back(free)
             return True
         except BaseException:
-            # Nothing is written again of what was taken out and not claimed, so nobody would see
-            # it in this index any more.
+            # The records that were taken out and not claimed are not written again, so this index
+            # would not show them any more.
             self._index.put_back([*rows, *dead])
             raise
 
     async def _quarantine_unreadable(self) -> None:
-        """Quarantine what the index has met and no sub-queue shows."""
+        """Quarantine records that the index has found and no sub-queue shows."""
         broken = self._index.broken[self._partition]
         if broken:
             met = [*broken][:MAX_BATCH]
@@ -135,8 +136,9 @@ class _Limited:
     async def _take_rows(
         self, lock: LimiterLock, bucket: LimiterState | None, rows: Sequence[Row], now: int
     ) -> bool:
-        """Claim under the lock, all or nothing: at the time by which the bucket was counted, or
-        claims that were slow to write would follow each other faster than the rate allows."""
+        """Claim under the lock, all or nothing: at the time for which the bucket was counted.
+        Otherwise claims that were slow to write would follow each other faster than the rate
+        allows."""
         claim = self._claim
         found = await self._records.read(row.task.id for row in rows)
         chosen: list[StoredRecord] = []
@@ -175,7 +177,8 @@ class _Limited:
 
 
 def _free_of(lock: LimiterLock, rows: Sequence[Row]) -> tuple[list[Row], list[Row]]:
-    """Rows that can be claimed; and those that others may be claiming, or of whose key they may."""
+    """Rows that can be claimed; and those that others may be claiming, or of whose key others may
+    be claiming."""
     keys = set(lock.claims.values()) - {""}
     free: list[Row] = []
     others: list[Row] = []

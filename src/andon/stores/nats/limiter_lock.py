@@ -1,11 +1,11 @@
 """Limiter locks: a message for each limited queue that every claim from it writes over.
 
-Who claims from a limited queue, or creates into one with a size, reads its lock, brings the index
-up to date, counts, and writes over the lock with the sequence it read as guard: of two who counted
+A claim from a limited queue, or a create into one with a size, reads its lock, brings the index up
+to date, counts, and writes over the lock with the sequence it read as guard: of two that counted
 the same, one is refused. With one partition the records are written in the same atomic batch. With
-several no batch can hold both. Then the lock first gets a permit that names the tasks, and whoever
-counts meanwhile adds those of them that the index does not show yet. The permit is removed when the
-records are written; that of a writer who died expires.
+several no batch can hold both. Then the lock first gets a permit that names the tasks, and a claim
+that counts meanwhile adds those of them that the index does not show yet. The permit is removed
+when the records are written; that of a writer that died expires.
 """
 
 import secrets
@@ -31,14 +31,14 @@ class Permit(msgspec.Struct, array_like=True, frozen=True):
     name: str
     until: int
     ids: tuple[str, ...]
-    revisions: tuple[int, ...]  #: that the records will have
+    revisions: tuple[int, ...]  #: the revisions that the records will have
     keys: tuple[str, ...]  #: their concurrency keys, "" for none
     creates: bool
 
 
 class LimiterState(msgspec.Struct, array_like=True):
-    """What a limiter lock holds: the tokens of a rate limit, the permits, and how far each
-    partition must have been read by who counts."""
+    """What a limiter lock holds: the tokens of a rate limit, the permits, and up to where each
+    partition must be read before counting."""
 
     tokens: float = -1.0
     at: int = 0
@@ -54,8 +54,8 @@ class LimiterLock:
         self.queue = queue
         self.seq = seq
         self.bucket = bucket
-        self.claims: dict[str, str] = {}  #: not in the index yet: being claimed, with their keys
-        self.creates: set[str] = set()  #: and being created
+        self.claims: dict[str, str] = {}  #: claimed now, with their keys; not in the index yet
+        self.creates: set[str] = set()  #: created now; not in the index yet
 
 
 _decode = msgspec.msgpack.Decoder(LimiterState).decode
@@ -73,8 +73,8 @@ class LimiterLocks:
         """The limiter lock as it stands, and the index at least as new."""
         lock = await self._read(queue)
         acked = self._context.js.acked
-        # The lock is the last of its batch: who has read it has read what was written with it.
-        # Without this a replica that lags would have us count less than others have let in.
+        # The lock is the last of its batch, so what was written with it stands before it. Without
+        # this a replica that lags would make us count fewer than others have let in.
         stream = self._records.subjects.stream
         acked[stream] = max(lock.seq, acked.get(stream, 0))
         for records, mark in zip(self._context.records, lock.bucket.marks, strict=False):
@@ -149,7 +149,7 @@ class LimiterLocks:
                 records.notes.note_moves(seq, queue, events if creates else ())
 
     async def _give_back(self, queue: str, permit: Permit, marks: Sequence[int]) -> None:
-        """Drop the permit: who reads the limiter lock from now on finds the records."""
+        """Drop the permit: readers of the limiter lock find the records from now on."""
         while True:
             lock = await self._read(queue)
             over = lock.bucket
@@ -170,7 +170,8 @@ class LimiterLocks:
     async def _try_overwrite(
         self, lock: LimiterLock, over: LimiterState, permit: Permit | None = None
     ) -> bool:
-        """Write over the limiter lock; where the answer was lost, the permit tells whose it is."""
+        """Write over the limiter lock; if the answer was lost, the permit shows whose the lock
+        is."""
         (seq,) = await self._context.js.write(
             self._records.subjects.stream, [self._overwrite(lock, over)]
         )

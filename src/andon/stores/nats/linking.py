@@ -1,9 +1,9 @@
-"""Linking: edges are written, then their parents' records are bumped.
+"""Links children to parents: writes edges, then writes a new version of the parents' records.
 
-If a parent ends in between, the bump finds the end; if it ends later, its guard has failed, and it
-is looked at again and found to have edges. So ends of tasks that nobody depends on cost no read.
-All parents of a call are read, written and bumped together, and those that have moved meanwhile
-once more.
+If a parent ends in between, the new version finds the end; if it ends later, the guard of its end
+fails, so that it is read again and found to have edges. So ends of tasks without dependents cost no
+read. All parents of a call are read and written together, and those that have moved meanwhile once
+more.
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ class Linking:
         self._edges = edges
 
     async def link(self, links: Sequence[Link], now: int) -> list[Ended]:
-        """Record edges; report ends."""
+        """Record edges. Returns the parents that have ended."""
         links = [link for link in links if is_possible("A link", link.child)]
         for link in links:
             self._edges.counts[self._edges.partition(link.child)].waits_again(link.child)
@@ -41,7 +41,7 @@ class Linking:
             for parent in link.parents:
                 if parent == link.child:
                     continue
-                if not is_token(parent):  # nobody has such an id
+                if not is_token(parent):  # no task has such an id
                     ends.append(Ended(link.child, parent, None, link.any_end))
                 elif parent in blocked[link.child].satisfied:
                     ends.append(Ended(link.child, parent, State.COMPLETED, link.any_end))
@@ -54,7 +54,7 @@ class Linking:
         return [*ends, *await self._link(wanted, need_all, now)]
 
     async def _blocked(self, ids: Iterable[str]) -> dict[str, Counted]:
-        """Those of the tasks that are blocked, and what was counted off of each."""
+        """Those of the tasks that are blocked, and the counts of each."""
         children: dict[str, StoredRecord] = {}
         unread: list[str] = []
         for child in ids:
@@ -72,7 +72,7 @@ class Linking:
         return found
 
     async def _load(self, loading: Sequence[tuple[str, Link]]) -> None:
-        """Keep the results of dependencies that have been loading off."""
+        """Keep the results of dependencies whose edges did not load them."""
         there = await self._edges.those((parent, link.child) for parent, link in loading)
         edges: list[Edge] = []
         for parent, link in loading:
@@ -120,9 +120,9 @@ class Linking:
         stored: Mapping[str, StoredRecord],
         over: Container[str],
     ) -> dict[Pair, KnownEdge]:
-        """Those of the wanted edges that exist. The edges of a live parent are read. Those of an
-        ended parent may be a moment old: the caller tells them, and an edge that has changed
-        refuses what is written over it."""
+        """Those of the wanted edges that exist. The edges of a parent that has not ended are read.
+        Those of an ended parent may be a moment old: the caller settles them, and the guard refuses
+        a write over an edge that has changed."""
         linked = [p for p in stored if stored[p].body.linked]
         live = [(p, link.child) for p in linked if p not in over for link in wanted[p]]
         ended = [(p, link.child) for p in linked if p in over for link in wanted[p]]
@@ -136,13 +136,13 @@ class Linking:
         there: Mapping[Pair, KnownEdge],
         ended: Container[str],
     ) -> list[Edge]:
-        """What a parent that is there lacks of its edges."""
+        """The edges that an existing parent lacks."""
         over = parent in ended
         edges: list[Edge] = []
         for link in links:
             old = there[parent, link.child].edge if (parent, link.child) in there else None
-            # one whose parent was rerun since it told its end is to be told again; one that was
-            # let go loads anew
+            # an edge whose parent was rerun since the edge was settled must be settled again; an
+            # edge that was released loads anew
             if old is None or (old.settled and not over) or (link.loads and not old.loads):
                 loads = link.loads or (old is not None and old.loads)
                 any_end = link.any_end if old is None else old.any_end
@@ -151,7 +151,7 @@ class Linking:
         return edges
 
     async def _bump(self, bumped: Mapping[int, Sequence[StoredRecord]]) -> set[str]:
-        """Write over the records of parents that were given edges; those that have moved."""
+        """Write over the records of parents that got edges. Returns those that have moved."""
         again: set[str] = set()
         for partition, parents in bumped.items():
             records = self._edges.records[partition]
@@ -177,7 +177,7 @@ class Linking:
 def _over(
     parents: Iterable[str], stored: Mapping[str, StoredRecord], now: int
 ) -> dict[str, State | None]:
-    """How parents have ended; None of those that are not there."""
+    """The end states of parents; None for those that do not exist."""
     over: dict[str, State | None] = {}
     for parent in parents:
         record = stored.get(parent)

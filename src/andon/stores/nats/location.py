@@ -15,7 +15,8 @@ _NAMESPACE = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 
 
 class Location(msgspec.Struct, frozen=True, kw_only=True):
-    """A parsed URL. None: whatever the streams were made with, or the default for new ones."""
+    """A parsed URL. None: the value that the streams were made with, or the default for new
+    ones."""
 
     servers: tuple[str, ...]
     shown: str  #: the servers without a password

@@ -1,11 +1,11 @@
-"""The connection to a NATS server: nats-py's client, on a socket of our own.
+"""The connection to a NATS server: nats-py's client, on our own socket.
 
-nats-py shakes hands, parses, keeps the connection alive and closes it. Three things are done past
-it, since they cost most of a worker's CPU or could end its closing halfway: messages are written
-to the socket many at once, messages that come in go straight to their handler, without a queue, a
-task and a dictionary of headers for each, and closing neither waits nor fails.
+nats-py shakes hands, parses, keeps the connection alive and closes it. Three things bypass it,
+since they cost most of a worker's CPU or could stop its closing halfway: messages are written to
+the socket many at once, incoming messages go straight to their handler, without a queue, a task and
+a dictionary of headers for each, and closing neither waits nor fails.
 
-The socket is a transport, which nats-py lets everybody write (`nats.aio.transport`). Two private
+The socket is a transport, a public extension point of nats-py (`nats.aio.transport`). Two private
 names remain, `PRIVATE_NAMES`. nats-py promises nothing about these, so `pyproject.toml` lets in
 only the releases that `tests/stores/nats/test_nats_client.py` has passed with.
 """
@@ -30,7 +30,7 @@ PRIVATE_NAMES = {
     "_transport": "the client is given its socket before it connects",
     "_process_msg": "messages are taken from the parser",
 }
-"""What is used of nats-py's `Client` that it does not promise, and what for."""
+"""The private names of nats-py's `Client` that are used, and what for."""
 
 _LET_GO_S = 1.0
 _FLUSH_S = 2.0
@@ -40,7 +40,7 @@ _FIRST_SID = 1 << 30
 """Our subscriptions are numbered from here; nats-py numbers those it makes from 1."""
 
 Outgoing = tuple[str, str, bytes, dict[str, str] | None]
-"""Subject, where the answer is to go, payload, headers."""
+"""Subject, subject for the answer, payload, headers."""
 
 _STATUS_LINE = b"NATS/1.0 "
 
@@ -49,7 +49,7 @@ _PLACE = re.compile(rb"\r\nNats-Subject: ([^\r]+)\r\nNats-Sequence: (\d+)\r\n")
 
 
 class Reply:
-    """A message that came in. Headers are looked for when they are asked for."""
+    """An incoming message. Headers are parsed when they are asked for."""
 
     __slots__ = ("_place", "_raw", "data")
 
@@ -61,7 +61,7 @@ class Reply:
     @property
     def place(self) -> tuple[str, int]:
         """The subject under which a message is stored, and its sequence in the stream; the server
-        writes one after the other."""
+        writes one header after the other."""
         if self._place is None:
             found = _PLACE.search(self._raw)
             if found is None:
@@ -72,7 +72,7 @@ class Reply:
 
     @property
     def status(self) -> str:
-        """The three digits by which the server says something itself; "" of a message."""
+        """The three digits of the server's own status; "" for a message."""
         return self._raw[9:12].decode() if self._raw.startswith(_STATUS_LINE) else ""
 
     def header(self, name: bytes) -> str:
@@ -90,8 +90,8 @@ Handler = Callable[[bytes, Reply], None]
 
 
 class _Socket(Transport):
-    """The bytes to and from the server. No call here waits for a server that takes nothing, and
-    none but the reads fails when the connection is lost: closing is to come to its end."""
+    """The bytes to and from the server. No call here waits for a server that reads nothing, and
+    only the reads fail when the connection is lost: closing must complete."""
 
     def __init__(self) -> None:
         self._reader: asyncio.StreamReader | None = None
@@ -125,7 +125,7 @@ class _Socket(Transport):
         self.write(b"".join(payload))
 
     async def drain(self) -> None:
-        """Whoever sends waits for the answer, for so long as suits him, not for this."""
+        """Does not wait: senders wait for the answer, each with its own timeout."""
 
     async def read(self, buffer_size: int) -> bytes:
         assert self._reader is not None
@@ -145,23 +145,23 @@ class _Socket(Transport):
 
     @property
     def is_deaf(self) -> bool:
-        """Whether somebody read once and nobody does now."""
+        """Whether reading has begun and has ended."""
         return self._reads > 0 and not self._is_reading
 
     def close(self) -> None:
-        """Aborted: what closes in order waits for a server that may take nothing any more."""
+        """Abort: an orderly close waits for a server that may read nothing any more."""
         if self._writer is not None:
             self._writer.transport.abort()
 
     async def wait_closed(self) -> None:
         if self._writer is not None:
-            # In a task of its own: all who wait for the end of a connection wait for one future,
-            # which is cancelled with any of them.
+            # In an asyncio task of its own: all that wait for the end of a connection wait for one
+            # future, which is cancelled with any of them.
             waiting = asyncio.ensure_future(_closed(self._writer))
             await asyncio.wait({waiting}, timeout=_LET_GO_S)
 
     def __bool__(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Always: else the client would make a transport of its own."""
+        """Always true: otherwise the client would make its own transport."""
         return True
 
 
@@ -171,7 +171,7 @@ async def _closed(writer: asyncio.StreamWriter) -> None:
 
 
 class NatsClient(Client):
-    """nats-py's client, with ways past it for what there is much of."""
+    """nats-py's client, bypassed for the frequent operations."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -181,8 +181,8 @@ class NatsClient(Client):
         self._flushes: set[asyncio.Task[None]] = set()
 
     def send(self, messages: Iterable[Outgoing]) -> None:
-        """Publish, in order, as one piece. Subjects and headers are the caller's own: nothing in
-        them is looked at."""
+        """Publish, in order, as one piece. Subjects and headers are the caller's own and are not
+        checked."""
         framed: list[bytes] = []
         for subject, reply, payload, headers in messages:
             if len(payload) > self.max_payload:
@@ -202,7 +202,7 @@ class NatsClient(Client):
         self._socket.write(data)
 
     def receive(self, subject: str, handler: Handler) -> int:
-        """Hand what comes on a subject to the handler; a number by which to end that."""
+        """Hand the messages of a subject to the handler. Returns a number for `end_receiving`."""
         sid = next(self._sids)
         self._send(f"SUB {subject} {sid}\r\n".encode())
         self._handlers[sid] = handler
@@ -223,13 +223,13 @@ class NatsClient(Client):
         try:
             handler(subject, Reply(data, headers))
         except Exception:
-            # Alone: an error here would end the reading of the connection for good.
+            # Caught here: an error would end the reading of the connection for good.
             log.exception("A message on %s cannot be taken in; it is left out.", subject.decode())
 
     async def settle(self) -> None:
         """Wait until the server has taken what was sent; for two seconds at most."""
-        # Not cancelled when the time is over: an answer that comes after all, from a server that
-        # was frozen, would then end the client's reading for good.
+        # It is not cancelled when the time is over: a late answer, from a server that was frozen,
+        # would then end the client's reading for good.
         flush = asyncio.ensure_future(self.flush(timeout=_FLUSH_LIMIT_S))
         self._flushes.add(flush)
         flush.add_done_callback(self._flushed)
@@ -242,13 +242,13 @@ class NatsClient(Client):
 
     @property
     def is_deaf(self) -> bool:
-        """Whether nobody reads what comes on a connection that counts as open."""
+        """Whether reading has ended on a connection that counts as open."""
         return self._socket.is_deaf
 
     async def let_go(self) -> None:
-        """Close the connection whatever state it is in, in a second or two."""
+        """Close the connection, in any state, within a second or two."""
         closing = asyncio.ensure_future(self.close())
-        # Not by a timeout: in a task that is cancelled, Python 3.11.2 ends one as a cancel.
+        # Without a timeout: in a cancelled asyncio task, Python 3.11.2 ends a timeout as a cancel.
         await asyncio.wait({closing}, timeout=_LET_GO_S)
         self._socket.close()
         left: set[asyncio.Task[Any]] = {closing, *self._flushes}

@@ -1,6 +1,6 @@
-"""Notes: small values beside the tasks, a message each, in partition 0.
+"""Keeps notes: small values beside the tasks, a message each, in partition 0.
 
-The newest message of a subject is the note; what is deleted leaves an empty one for a moment.
+The newest message of a subject is the note; a deleted note leaves an empty message for a moment.
 Those of a scope stand together, and are listed by reading them all.
 """
 
@@ -36,7 +36,7 @@ class Notes:
         return self._records.subjects.of("o", name.kind, hashed(name.scope), hashed(name.key))
 
     async def _there(self, subjects: Sequence[str]) -> dict[str, tuple[int, bytes | None]]:
-        """Sequence and value of what stands under each of these subjects."""
+        """Sequence and value of the note under each of these subjects."""
         found = await self._records.last(list(dict.fromkeys(subjects))) if subjects else []
         return {
             subject_of(msg): (seq_of(msg), _decode(msg.data).value if msg.data else None)
@@ -50,8 +50,8 @@ class Notes:
         return [there.get(subject, (0, None))[1] for subject in subjects]
 
     async def put(self, puts: Sequence[PutNote]) -> list[NotePut]:
-        """Compare and set each. A write of which it is not known whether it was made counts as
-        written if it stands there."""
+        """Compare and set each. A write with an unknown outcome counts as written if its value is
+        stored."""
         outcomes = [NotePut.OTHER] * len(puts)
         wanted: dict[int, tuple[str, bytes]] = {}
         for place, put in enumerate(puts):

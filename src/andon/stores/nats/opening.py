@@ -1,4 +1,5 @@
-"""Opening: streams made or found, and refused when they are not ours or cannot be used."""
+"""Opens the store: makes or finds the streams, and refuses those that Andon did not make or cannot
+use."""
 
 from typing import Any
 
@@ -9,11 +10,11 @@ from andon.stores.nats.location import Location
 from andon.stores.nats.subjects import Subjects
 
 SCHEMA = 3
-"""3: the kind of a task is part of the subject of its pending record; 2: those stand in lanes (see
-`names`). Neither 1 nor 2 was ever released."""
+"""3: the kind of a task is part of the subject of its pending record; 2: pending records stand in
+lanes (see `subjects`). Neither 1 nor 2 was ever released."""
 OLDEST = (2, 12, 2)
-"""2.12.1 was the first to take schedules in atomic batches, and stops for good when somebody writes
-while somebody reads a batch: it takes a lock twice that a waiting writer stands between."""
+"""2.12.1 was the first to take schedules in atomic batches. It stops for good if a write comes
+while a batch is read: it takes a lock twice, and a waiting writer between the two blocks it."""
 
 NO_STREAM = 10059
 _IN_USE = 10058
@@ -32,13 +33,13 @@ def check_server(js: JetStream, location: Location) -> None:
 
 
 async def open_streams(js: JetStream, location: Location) -> tuple[int, dict[str, Any]]:
-    """The number of partitions, and what partition 0 says of itself; made when they are not
-    there."""
+    """The number of partitions, and the metadata of partition 0; the streams are made if they do
+    not exist."""
     check_server(js, location)
     first = await _info(js, location, 0)
     if first is None:
         count = location.partitions or 1
-        # Partition 0 is made last: a store is there when that one is.
+        # Partition 0 is made last: the store exists once that one does.
         for partition in reversed(range(count)):
             await _make(js, location, partition, count)
         first = await _info(js, location, 0)
@@ -64,7 +65,7 @@ async def _repair(js: JetStream, location: Location, partition: int, info: dict[
 
 
 async def begin(js: JetStream, subjects: Subjects) -> bool:
-    """Write what is always there, if it is not; whether it was missing."""
+    """Write the message that is always there, if it is missing. Returns whether it was."""
     found = await js.api(f"STREAM.MSG.GET.{subjects.stream}", {"last_by_subj": subjects.meta})
     if found.get("error", {}).get("err_code") != _NO_MESSAGE:
         return False

@@ -1,7 +1,8 @@
-"""Quarantine: the move that takes a record which does not decode out of all sub-queues
-(docs/rulings.md, R28).
+"""Quarantines records: writes the move that takes a record that does not decode out of all
+sub-queues (docs/rulings.md, R28).
 
-Whoever meets one first writes it: a claim, a timer, or a change decided on what was read of it.
+The operation that first reads such a record writes the move: a claim, a timer, or a change that was
+decided on the record.
 """
 
 import logging
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger("andon.nats")
 
 _MOVES = 15
-"""Earlier moves kept with this one, where they can still be read."""
+"""Earlier moves kept with this one, if they can still be read."""
 
 
 def is_quarantined(stored: StoredRecord) -> bool:
@@ -31,14 +32,14 @@ def is_quarantined(stored: StoredRecord) -> bool:
 
 
 def is_unreadable(stored: StoredRecord) -> bool:
-    """Whether it does not decode and nobody has set it aside yet."""
+    """Whether it does not decode and is not quarantined yet."""
     task = stored.task
     return task is not None and task.state is State.UNKNOWN and not is_quarantined(stored)
 
 
 async def quarantine(records: RecordCache, broken: Sequence[StoredRecord], now: int) -> list[str]:
-    """Write the move over each; the topics to hint. Who loses a race for one leaves it be: the
-    record has moved on, or another has set it aside."""
+    """Write the move over each. Returns the topics to hint. A lost race for a record leaves it as
+    it is: it has moved on, or another process has quarantined it."""
     first: list[Write] = []
     writes: list[Write] = []
     topics: list[str] = []
@@ -51,7 +52,7 @@ async def quarantine(records: RecordCache, broken: Sequence[StoredRecord], now: 
             event.revision,
             State.UNKNOWN,
             old.digest,
-            # As damaged as they are: who wants to mend by hand has all there is.
+            # The damaged parts are kept as they are, for a repair by hand.
             old.definition,
             old.status,
             seqs=earlier(stored, _MOVES),
@@ -83,7 +84,8 @@ async def quarantine(records: RecordCache, broken: Sequence[StoredRecord], now: 
 async def _quarantine_foreign(
     records: RecordCache, foreign: "Sequence[tuple[StoredRecord, Write]]"
 ) -> None:
-    """Messages that Andon did not write are no schedules, so no write can take them along."""
+    """Messages that Andon did not write are no schedules, so a write cannot delete them in the same
+    step."""
     if not foreign:
         return
     bare = [
@@ -97,12 +99,12 @@ async def _quarantine_foreign(
 
 
 def _state(body: RecordBody) -> State | None:
-    """The state it was in, if that much can be read."""
+    """The state it was in, if it can be read."""
     return State(body.state) if body.revision and body.state in set(State) else None
 
 
 def _room(body: RecordBody) -> list[str]:
-    """Where there may be room for another now, if that much can be read."""
+    """The queue that may have room for another task now, if it can be read."""
     try:
         return [ready_topic(decode_definition(body.definition).queue)]
     except Undecodable:

@@ -1,4 +1,4 @@
-"""Which kinds of task a queue has ready: the first task of each of its sub-queues is looked at."""
+"""Which kinds of task a queue has ready: the first task of each of its sub-queues is read."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,7 @@ from andon.stores.nats.index import Index
 async def ready_kinds(
     context: StoreContext, claims: Claims, index: Index, queues: Sequence[str]
 ) -> list[ReadyKind]:
-    """The kinds of these queues, or of all. What a key holds back is known to the index alone, so
+    """The kinds of these queues, or of all. Only the index knows which tasks a key holds back, so
     queues with such a limit are looked up there."""
     await context.fleet.refresh()
     configs = await context.fleet.configs()

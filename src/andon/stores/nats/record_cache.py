@@ -1,8 +1,8 @@
-"""The latest revision of each task's record: read in bulk, remembered, and written over.
+"""Reads the latest revision of tasks' records in bulk, remembers it, and writes over it.
 
 Every write of a task is guarded by the sequence of the newest message under its subjects, so of two
 writers one is refused. A process remembers for a while what it has read or written, and a change
-decided on that needs no read.
+that was decided on that needs no read.
 """
 
 import time
@@ -46,32 +46,35 @@ from andon.stores.nats.subjects import ARCHIVED, Subjects, SubqueueName, is_toke
 from andon.stores.nats.write_summaries import WriteNotes
 
 REMEMBERED = 2_048
-"""Records a partition remembers: of runs in hand, and of what was read to be moved. Decoded, with
-its errors, one takes up to some tens of kilobytes."""
+"""How many records a partition remembers: of runs in hand, and those that were read to be moved.
+Decoded, with its errors, one takes up to some tens of kilobytes."""
 
 _BESIDES = 16_384
-"""Bytes of a message that are kept for all but its definition, status and result."""
+"""How many bytes of a message are reserved for all but its definition, status and result."""
 
 _HEADERS = 4_096
-"""And that headers may take, which count as well."""
+"""How many bytes headers may take, which count as well."""
 
 _LATELY_S = 2.0
-"""How old what was read lately may be: from one step of what is done to some tasks to the next."""
+"""How old a recently read record may be: from one step of an operation on some tasks to the
+next."""
 
 _LARGE = 8_192
 _LARGE_TOGETHER = 2_097_152
-"""Bytes from which on a body is large, and bytes of the large ones that are remembered: a task with
-thousands of dependencies is read, moved, claimed and ended by one process, each time all of it."""
+"""From how many bytes on a body is large, and how many bytes of large ones are remembered: one
+process reads, moves, claims and ends a task with thousands of dependencies, each time with its
+whole record."""
 
 _CHUNK = 200
-"""Tasks read with one request; the server answers at most 1,024 messages to one."""
+"""How many tasks one request reads; the server answers it with at most 1,024 messages."""
 
 LOG_AGE_S = 7 * 86_400
-"""What a deleted task leaves is part of the event log and kept as long (docs/rulings.md, R12)."""
+"""What is left of a deleted task is part of the event log and kept as long (docs/rulings.md,
+R12)."""
 
 
 def subqueue_of(task: Task, *, back: bool = False) -> SubqueueName:
-    """The sub-queue in which the task stands when it is pending; `back`: at its old place."""
+    """The sub-queue of the task if it is pending; `back`: at its old place."""
     return SubqueueName(
         task.definition.queue,
         kind_of(task.definition, task.policy),
@@ -80,7 +83,7 @@ def subqueue_of(task: Task, *, back: bool = False) -> SubqueueName:
 
 
 def schedule_time(at: int) -> str:
-    """Ms UTC as a schedule wants it."""
+    """Ms UTC in the format of a schedule."""
     at = min(max(at, 0), 7_258_118_400_000)  # the year 2200: beyond 2262 a schedule fires at once
     return f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%dT%H:%M:%S}.{at % 1000:03}Z"
 
@@ -98,7 +101,7 @@ class RecordCache(PartitionStream):
     # --- reading ---
 
     async def read(self, ids: Iterable[str]) -> dict[str, StoredRecord]:
-        """The records of those tasks that are there, or were lately."""
+        """The records of those tasks that exist, or existed lately."""
         wanted = [task_id for task_id in dict.fromkeys(ids) if is_token(task_id)]
         found: dict[str, StoredRecord] = {}
         for start in range(0, len(wanted), _CHUNK):
@@ -114,8 +117,8 @@ class RecordCache(PartitionStream):
         return found
 
     def lately(self, task_id: str) -> StoredRecord | None:
-        """What was read of a record a moment ago, if that was all of it. For what may be decided on
-        a record that another process is just moving."""
+        """The record as it was read a moment ago, if all of it was read. For decisions that may be
+        made on a record that another process is just moving."""
         stored = self._known.get(task_id)
         young = stored is not None and time.monotonic() - stored.read_at <= _LATELY_S
         return stored if young else None
@@ -127,7 +130,7 @@ class RecordCache(PartitionStream):
             self._clock.tell(ms_of(stamp_of(messages[-1])))
 
     def add_message(self, found: dict[str, StoredRecord], msg: Reply) -> StoredRecord | None:
-        """Take a record message in; of several of one task the newest revision stands."""
+        """Add a record message; of several of one task the newest revision counts."""
         seq, subject = seq_of(msg), subject_of(msg)
         try:
             body = decode_record(msg.data)
@@ -165,14 +168,14 @@ class RecordCache(PartitionStream):
             self.forget(next(iter(known)))
 
     def forget(self, task_id: str) -> None:
-        """What is remembered of the task is no longer so."""
+        """Forget what is remembered of the task: it no longer holds."""
         self._known.pop(task_id, None)
         self._large.pop(task_id, None)
 
     # --- writing ---
 
     def subject(self, task: Task, stored: StoredRecord | None = None) -> str:
-        """Where this version of a record belongs."""
+        """The subject of this version of a record."""
         if task.state is State.PENDING:
             back = stored is not None and comes_back(task, stored)
             return self.subjects.pending(task.id, subqueue_of(task, back=back))
@@ -214,8 +217,8 @@ class RecordCache(PartitionStream):
     def tombstone(
         self, stored: StoredRecord, events: Sequence[TaskEvent], now: int, status: Status | None
     ) -> RecordBody:
-        """What a deleted task leaves; `events` are those of this write, `status` what it is
-        deleted from."""
+        """What is left of a deleted task; `events` are those of this write, `status` is the one
+        before the deletion."""
         old = stored.body
         moves = moves_of(old, stored.seq)
         kept = moves[-(16 - len(events)) :]
@@ -241,11 +244,11 @@ class RecordCache(PartitionStream):
         )
 
     def _room(self) -> int:
-        """Bytes that the parts of a record may take together."""
+        """How many bytes the parts of a record may take together."""
         return self.js.most_bytes - _BESIDES
 
     def excess(self, body: RecordBody) -> tuple[int, int]:
-        """Bytes that the parts of a record take beyond those, and how many they may take."""
+        """How many bytes too many the parts of a record take, and how many they may take."""
         room = self._room()
         size = len(body.definition) + len(body.status) + len(body.result or b"")
         if body.deleted:
@@ -255,7 +258,7 @@ class RecordCache(PartitionStream):
     def write(
         self, body: RecordBody, subject: str, *, guard: int, purge: str = "", ttl: int = 0
     ) -> Write:
-        """The guarded write of a version; `purge` names the schedule that goes with it. Raises
+        """The guarded write of a version; `purge` names the schedule that it deletes. Raises
         `Unwritable` if no message can hold it."""
         headers = {GUARD: str(guard), GUARDED: self.subjects.task(body.id)}
         if not subject.endswith(".r"):
@@ -272,7 +275,7 @@ class RecordCache(PartitionStream):
         return subject, data, headers
 
     def purged_by(self, stored: StoredRecord, subject: str) -> str:
-        """The schedule that goes when the record is written over: its own message if that is one,
+        """The schedule to delete when the record is written over: its own message if that is one,
         else its timer."""
         if stored.is_pending and stored.subject != subject:
             return stored.subject
@@ -285,10 +288,10 @@ class RecordCache(PartitionStream):
         return "" if at is None else self.subjects.timer(at, stored.body.id, stored.body.revision)
 
     def archive(self, stored: StoredRecord, revision: int) -> Write | None:
-        """The write that saves moves which the record at `revision` has no place for. It is made
-        before that of the record, and by the same guard: written again after it, by somebody who
-        came too late to move the task, the archive would stand behind newer moves, and who reads
-        the log would take its moves for read."""
+        """The write that saves moves for which the record at `revision` has no room. It is made
+        before that of the record, and with the same guard: if a process that came too late to move
+        the task wrote it again afterwards, the archive would stand behind newer moves, and readers
+        of the log would take its moves for read."""
         if revision % ARCHIVED != 1 or revision <= 2 * ARCHIVED:
             return None
         first = revision - 2 * ARCHIVED
@@ -346,5 +349,5 @@ def _same_order(task: Task, stored: StoredRecord) -> bool:
 
 
 def comes_back(task: Task, stored: StoredRecord) -> bool:
-    """Whether a pending task returns to the place in the sub-queue that it had."""
+    """Whether a pending task returns to its former place in the sub-queue."""
     return not stored.is_pending and _same_order(task, stored)

@@ -1,7 +1,7 @@
 """The codec of records: a record is one message, with its four parts and its newest moves.
 
 The moves of a record are the event log: a message carries the newest 16, each with the sequence of
-the message that wrote it, so that a reader of the log knows which of them it has seen although the
+the message that wrote it, so that a reader of the log knows which of them it has seen even if the
 earlier messages are gone.
 """
 
@@ -13,7 +13,8 @@ from andon.stores.kit.codec import Undecodable, bare, decode_definition, decode_
 
 
 class RecordBody(msgspec.Struct, array_like=True, gc=False):
-    """What is stored. `deleted`: ms UTC of a deletion, the rest is then what it leaves."""
+    """A record as it is stored. `deleted`: ms UTC of a deletion; the rest is then what the deletion
+    leaves."""
 
     v: int
     id: str
@@ -29,7 +30,7 @@ class RecordBody(msgspec.Struct, array_like=True, gc=False):
     linked: int = 0  #: edges were written to dependents; counts their changes
     token: str = ""  #: of the claim that handed out the run in hand
     deleted: int = 0
-    events: tuple[TaskEvent, ...] = ()  #: those that do not stand in the status
+    events: tuple[TaskEvent, ...] = ()  #: moves that do not stand in the status
     dropped: int = 0  #: older moves that are not kept
     place: int = 0  #: sequence of the message that took this place in the sub-queue; 0 is its own
     left: Tombstone | None = None  #: of one that was deleted
@@ -37,7 +38,7 @@ class RecordBody(msgspec.Struct, array_like=True, gc=False):
 
 
 class Archive(msgspec.Struct, array_like=True, gc=False):
-    """Moves that no longer fit into a record."""
+    """An archive: moves that no longer fit into a record."""
 
     id: str
     created_at: int
@@ -51,7 +52,7 @@ NOTHING = msgspec.Raw(encode(None))
 
 
 class StoredRecord:
-    """The newest message of a task: what it says, where it stands, and the guard for the next."""
+    """The newest message of a task: its content, its position, and the guard for the next write."""
 
     __slots__ = ("body", "guard", "read_at", "seq", "subject", "task")
 

@@ -1,4 +1,5 @@
-"""Renewing: a record's cell is written anew, guarded like every write; no revision, no move."""
+"""Renews leases: writes a record's lease record anew, guarded like every write; no revision, no
+move."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -91,7 +92,7 @@ def _renewed(stored: StoredRecord, renewal: Renewal, now: int) -> RecordBody:
 
 
 def progress_topics(renewals: Sequence[Renewal]) -> list[str]:
-    """The tasks whose watchers have something to see."""
+    """The tasks whose watchers get a hint."""
     return [run_topic(r.task) for r in renewals if r.progress is not None or r.message is not None]
 
 

@@ -1,6 +1,6 @@
-"""Restoring: records as another store held them, with their moves, edges and counts.
+"""Restores records as another store held them, with their moves, edges and counts.
 
-All that belongs to a record is written before it, so a record that is there is whole.
+All that belongs to a record is written before it, so a record that exists is complete.
 """
 
 from collections.abc import Sequence
@@ -72,7 +72,7 @@ def _is_taken(stored: StoredRecord | None, now: int) -> bool:
 
 
 def _beside(records: RecordCache, snapshot: Snapshot) -> list[Write]:
-    """Edges, satisfied dependencies and the moves that the record itself has no place for."""
+    """Edges, satisfied dependencies and the moves for which the record itself has no room."""
     task, subjects = snapshot.task, records.subjects
     writes: list[Write] = [
         (subjects.of("e", task.id, edge.child), encoded(edge), None) for edge in snapshot.edges

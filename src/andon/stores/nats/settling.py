@@ -1,4 +1,4 @@
-"""Settling: edges are marked as told, and what they leave to each child is counted."""
+"""Settles edges, and counts the dependencies of each child."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 async def settle(edges: Edges, settlements: Sequence[Settlement], now: int) -> list[int]:
-    """Mark edges told, count dependencies."""
+    """Settle edges, count dependencies."""
     outcomes = [0 if s.satisfied else -1 for s in settlements]
     possible = {
         position: s
@@ -32,7 +32,7 @@ async def settle(edges: Edges, settlements: Sequence[Settlement], now: int) -> l
     for position, s in possible.items():
         edge = there.get((s.parent, s.child))
         if edge is not None and edge.needs_all and not s.satisfied:
-            continue  # nothing is counted that fails it: it can never run
+            continue  # a dependency that fails it is not counted: it can never run
         by_partition.setdefault(edges.partition(s.child), {})[position] = s
     for partition, records in enumerate(edges.records):
         mine = [known for known in told if edges.partition(known.edge.parent) == partition]
@@ -65,15 +65,15 @@ class _Settling:
         self.outcomes: dict[int, int] = {}
 
     async def run(self, first: Sequence[Write]) -> list[int]:
-        """Make these writes and count; of children that have moved meanwhile once more. What was
-        answered to these writes."""
+        """Make these writes and count; repeat the count of children that have moved meanwhile.
+        Returns the answers to these writes."""
         try:
             if any(self._counts.known(child) for child in self._of_child):
                 async with self._counts.turn:
                     return await self._run(first)
             return await self._run(first)
         except BaseException:
-            self._kept.clear()  # what was not written is not to count
+            self._kept.clear()  # what was not written must not count
             raise
         finally:
             for child in self._of_child:
@@ -104,15 +104,14 @@ class _Settling:
         return answered
 
     def _usable(self, child: str) -> Counted | None:
-        """What is remembered of a child. Not where a failure is counted: a dependency that another
-        process has told of since may have satisfied the child, which is for good."""
+        """What is remembered of a child; nothing if a failure is counted: the child may have been
+        satisfied since by a dependency that another process settled, and that is for good."""
         known = self._counts.known(child)
         fails = any(not s.satisfied for s in self._of_child[child].values())
         return None if known is None or (fails and known.counts_failures()) else known
 
     def _again(self, child: str, counted: Counted) -> list[Write]:
-        """A count to be written again, by which to learn whether what is remembered of the child is
-        still so."""
+        """A count to write again, to learn whether what is remembered of the child still holds."""
         for s in self._of_child[child].values():
             if s.satisfied and s.parent in counted.satisfied:
                 return [self._counts.write(s)]
@@ -121,7 +120,7 @@ class _Settling:
     async def _read(
         self, counted: dict[str, Counted], children: Sequence[str]
     ) -> dict[str, list[Write]]:
-        """Count for children of which nothing is known; what is to be written of each."""
+        """Count for children of which nothing is known. Returns the writes for each."""
         if not children:
             return {}
         stored = await self._records.read(children)
@@ -137,7 +136,7 @@ class _Settling:
         return plans
 
     def _tell_over(self, children: Sequence[str]) -> None:
-        """They wait no longer."""
+        """Note children that wait no longer."""
         for child in children:
             for position, s in self._of_child[child].items():
                 self.outcomes[position] = 0 if s.satisfied else -1
@@ -151,7 +150,8 @@ class _Settling:
         return writes
 
     async def _look(self, written: dict[str, tuple[Counted, int]], own: Sequence[int]) -> None:
-        """Another process may have counted others meanwhile: the last of them must see the end."""
+        """Read what other processes have counted meanwhile: the last of them must see that the join
+        is complete."""
         last: dict[str, dict[bool, int]] = {
             child: {s.satisfied: position for position, s in self._of_child[child].items()}
             for child in written

@@ -1,18 +1,18 @@
-"""Timers that several tasks share, and when nothing needs them any more.
+"""Remembers timers that several tasks share, and deletes them when no task needs them any more.
 
 The runs of one claim have one timer, which names a revision of each record; so have blocked tasks
-that are to ask again about their dependencies. Once each of these was written over by a write that
-the server acknowledged, the timer would only fire in vain. So it is deleted: by a header of a write
-that is made anyway, or, when none comes, with the next look for due timers. The process that set it
-remembers this in memory: the timer of a process that died, or of a task that another process moved,
-fires.
+that will ask again about their dependencies. Once each of these revisions was written over by a
+write that the server acknowledged, the timer would only fire in vain. So it is deleted: by a header
+of a write that is made anyway, or, if none comes, with the next read of due timers. The process
+that set it remembers this in memory: the timer of a process that died, or of a task that another
+process moved, fires.
 """
 
 from collections import deque
 from collections.abc import Sequence
 
 _REMEMBERED = 10_000
-"""Tasks remembered; the timers of those forgotten fire."""
+"""How many tasks are remembered; the timers of those forgotten fire."""
 
 
 class _Shared:
@@ -26,7 +26,7 @@ class _Shared:
 
 
 class SharedTimers:
-    """Those that this process has set and that have not fired in vain yet."""
+    """The shared timers that this process has set and that have not fired in vain yet."""
 
     def __init__(self) -> None:
         self._of: dict[str, tuple[_Shared, int]] = {}
@@ -37,7 +37,7 @@ class SharedTimers:
         return len(self._of) + len(self._spent)
 
     def add(self, subject: str, versions: Sequence[tuple[str, int]]) -> None:
-        """A timer is set for these versions (task id, revision), which are written after it."""
+        """Note a timer for these versions (task id, revision), which are written after it."""
         shared = _Shared(subject, {task_id for task_id, _ in versions})
         for task_id, revision in versions:
             self._of.pop(task_id, None)
@@ -46,8 +46,8 @@ class SharedTimers:
             del self._of[next(iter(self._of))]
 
     def purge(self, task_id: str, revision: int) -> str | None:
-        """What the write over this version is to delete ("" for nothing); None if the timer of
-        this version is not one of these."""
+        """The timer that the write over this version must delete ("" for none); None if the timer
+        of this version is not a shared one."""
         shared, of_revision = self._of.get(task_id, (None, 0))
         if shared is None or of_revision != revision:
             return None
@@ -59,7 +59,8 @@ class SharedTimers:
         return ""
 
     def written(self, task_id: str, revision: int, purged: str) -> None:
-        """That write was acknowledged. Or the version was never written: another was faster."""
+        """Note that the write was acknowledged. Or the version was never written: another process
+        was faster."""
         shared, of_revision = self._of.get(task_id, (None, 0))
         if shared is None or of_revision != revision:
             return
@@ -69,13 +70,13 @@ class SharedTimers:
             self._spent.append(shared.subject)
 
     def refused(self, task_id: str, purged: str) -> None:
-        """That write was not made, or nobody knows."""
+        """Note that the write was not made, or that its outcome is not known."""
         shared, _ = self._of.get(task_id, (None, 0))
         if purged and (shared is None or shared.subject != purged):
             self._spent.append(purged)
 
     def sweep(self) -> list[str]:
-        """What no write has taken along since the last sweep."""
+        """The unneeded timers that no write has deleted since the last sweep."""
         found = [self._spent.popleft() for _ in range(min(self._seen, len(self._spent)))]
         self._seen = len(self._spent)
         return found

@@ -1,8 +1,8 @@
 """Shrinks a record until it fits into one message, however often its task failed.
 
 A status carries up to 50 runs and 16 moves, each with its error, and a traceback takes up to 16
-KiB: together more than the server's default of 1 MiB for a message. So where there is no room,
-errors are shortened: first the tracebacks of runs and moves go, then most of their messages, at
+KiB: together more than the server's default of 1 MiB for a message. So if they do not fit, errors
+are shortened: first the tracebacks of runs and moves are dropped, then most of their messages, at
 last those of the newest error. Definition and result are left as they are.
 """
 
@@ -15,13 +15,13 @@ from andon.model.task import Run, Status, TaskError, TaskEvent
 from andon.stores.kit.codec import encode
 
 _SHORT = 200
-"""Characters of a message of which little may be said."""
+"""How many characters of a message are kept when it is shortened."""
 
 Lighten = Callable[[TaskError], TaskError]
 
 
 def shrunk(status: Status, room: int) -> bytes:
-    """The status packed, in no more than `room` bytes if less can be said of its errors."""
+    """The status packed, in no more than `room` bytes if shortening its errors is enough."""
     packed = encode(status)
     for lighten, newest_too in _STEPS:
         if len(packed) <= room:
@@ -31,7 +31,7 @@ def shrunk(status: Status, room: int) -> bytes:
 
 
 def without_errors(event: TaskEvent) -> TaskEvent:
-    """The move with little said of its error."""
+    """The move with its error shortened."""
     return _event(event, _shortened)
 
 

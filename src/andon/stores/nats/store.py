@@ -1,4 +1,4 @@
-"""The NATS store: each method of the contract, handed to the module that does it."""
+"""The NATS store: hands each method of the contract to the module that does it."""
 
 import asyncio
 import contextlib
@@ -47,10 +47,10 @@ from andon.stores.nats.stream_recovery import StreamRecovery
 from andon.stores.nats.timers import writable
 
 _LAST_SUMMARY_S = 1.0
-"""How long closing may take to write summaries; what they lack is read from the log."""
+"""How long closing may take to write summaries; what is missing in them is read from the log."""
 
 _TELL_S = 30.0
-"""How often the server is asked for its time, by who fires timers."""
+"""How often a process that fires timers asks the server for its time."""
 
 
 class NatsStore:
@@ -122,7 +122,7 @@ class NatsStore:
         await context.js.close()
 
     async def _follow(self) -> None:
-        """Read the queues' configuration again when somebody changed it."""
+        """Read the queues' configuration again when it has changed."""
         while True:
             if await self._config_changes.wait(None) and self._context is not None:
                 self._context.fleet.stale()
@@ -134,14 +134,14 @@ class NatsStore:
         context.fleet.stale()
         self._hints.missed()
         if context.js.away_s > JUMP_MS / 1000:
-            # Renewals go first: whoever could not reach the server gets a full lease
+            # Renewals are first: a worker that could not reach the server gets a full lease
             # (docs/rulings.md, R19).
             self._grace_until = self.now() + LEASE_PATIENCE_MS
         self._told_at = 0.0
         self._look_again()
 
     def _look_again(self) -> None:
-        """See whether the streams are still those that were opened; in the background."""
+        """Check whether the streams are still those that were opened; in the background."""
         context = self._context
         if context is not None and not context.js.leaving and not self._is_looking:
             self._is_looking = True

@@ -1,4 +1,4 @@
-"""What the store says of itself."""
+"""Describes the store for `info`."""
 
 import asyncio
 from urllib.request import urlopen
@@ -12,7 +12,7 @@ from andon.stores.nats.opening import SCHEMA
 
 
 async def describe(context: StoreContext, index: Index) -> StoreInfo:
-    """What it is, holds and promises."""
+    """What the store is, holds and promises."""
     await index.sync(whole=True)
     size, replicas, storage = 0, 1, "file"
     created = ""
@@ -57,7 +57,7 @@ class _Jetstream(msgspec.Struct, frozen=True):
 
 
 async def _sync_interval(context: StoreContext) -> str:
-    """How often the server flushes to disk, which it tells on its monitoring port alone."""
+    """How often the server flushes to disk; only its monitoring port says so."""
     if not context.location.monitor:
         return ""
     try:

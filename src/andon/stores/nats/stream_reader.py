@@ -1,7 +1,7 @@
-"""The stream of one partition: its messages read, counted and deleted.
+"""Reads, counts and deletes messages of the stream of one partition.
 
-Any replica answers reads, except where the leader is named. What a process reads is never older
-than what it wrote itself.
+Any replica answers reads, except reads from the leader. What a process reads is never older than
+what it wrote itself.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ class PartitionStream:
     def __init__(self, js: JetStream, subjects: Subjects) -> None:
         self.js = js
         self.subjects = subjects
-        self.upto = 0  #: the stream is known to reach so far, at least
+        self.upto = 0  #: the stream is known to reach this position, at least
 
     @property
     def known_upto(self) -> int:
-        """The stream is known to reach so far: by what was read of it or written to it."""
+        """Note that the stream reaches this position: a message was read or written there."""
         return max(self.upto, self.js.acked.get(self.subjects.stream, 0))
 
     # --- the newest message of each subject ---
@@ -53,20 +53,20 @@ class PartitionStream:
         return await self._last(subjects, 1)
 
     async def last_since(self, subjects: Sequence[str], after: int) -> list[Reply]:
-        """Those that were written after a sequence. Where there are none it costs two messages,
-        so that looking again and again for what hardly ever changes is cheap."""
+        """Those that were written after a sequence. If there are none it costs two messages, so
+        that polling what hardly ever changes is cheap."""
         looked = await self._last(subjects, after)
         found = looked[0] if looked else await self.read_all(subjects, start=after + 1)
-        # Whoever wrote them: what is read later is not to be older.
+        # Also for messages of other processes: later reads must not be older.
         acked, stream = self.js.acked, self.subjects.stream
         acked[stream] = max([acked.get(stream, 0), *map(seq_of, found)])
         return found
 
     async def _last(self, subjects: Sequence[str], after: int) -> tuple[list[Reply], int] | None:
-        """None: they are too many for one answer."""
+        """The newest messages; None: they are too many for one answer."""
         # `meta` is always there, so something matches: "nothing" comes from a server that is
-        # closing its stores, and would have everything look deleted. It was the first message
-        # written: as what is asked for begins after that, it is not sent.
+        # closing its stores, and would make everything look deleted. `meta` was the first message
+        # written: a request that begins after it does not get it.
         meta = self.subjects.meta
         request = {"multi_last": [*subjects, meta], "seq": after + 1}
         deadline = time.monotonic() + PATIENCE_S
@@ -84,7 +84,8 @@ class PartitionStream:
             await asyncio.sleep(0.01)
 
     async def sample(self, subjects: Sequence[str], most: int) -> tuple[list[Reply], int]:
-        """A few of the messages that stand under any of the subjects, and how many more do."""
+        """A few of the messages that stand under any of the subjects, and how many more there
+        are."""
         request = {"multi_last": [*subjects], "batch": most}
         messages, end = await self.js.read(self.subjects.stream, request)
         if end.status == "413":
@@ -96,7 +97,7 @@ class PartitionStream:
     async def read_all(
         self, subjects: Sequence[str], most: int = 1_000_000, *, start: int = 1
     ) -> list[Reply]:
-        """Messages of the subjects in the order of the stream, for what may be many."""
+        """Messages of the subjects in the order of the stream, if they may be many."""
         found: list[Reply] = []
         for subject in subjects:
             seq = start
@@ -109,14 +110,14 @@ class PartitionStream:
         return found
 
     async def page(self, subject: str, seq: int, limit: int) -> tuple[list[Reply], int]:
-        """Messages from a sequence on, and how many more there are. Nothing may also mean that the
-        server is going away."""
+        """Messages from a sequence on, and how many more there are. An empty answer may also mean
+        that the server is shutting down."""
         request = {"batch": limit, "seq": max(seq, 1), "next_by_subj": subject}
         messages, end = await self.js.read(self.subjects.stream, request)
         return messages, int(end.header(b"Nats-Num-Pending") or 0)
 
     async def confirmed_page(self, subject: str, seq: int, limit: int) -> list[Reply]:
-        """The same, and nothing means that there is nothing; for one more request."""
+        """The same, but an empty answer means that there are none; costs one more request."""
         while True:
             losses = self.js.losses
             messages, _ = await self.page(subject, seq, limit)
@@ -129,15 +130,15 @@ class PartitionStream:
     # --- what the leader says ---
 
     async def leader_newest(self, subject: str) -> int:
-        """Where the newest message of a subject stands, as the stream's leader says; 0 if it has
-        none, which may also mean that the server is going away."""
+        """The position of the newest message of a subject, from the stream's leader; 0 if it has
+        none, which may also mean that the server is shutting down."""
         request = {"last_by_subj": subject}
         found = await self.js.api(f"STREAM.MSG.GET.{self.subjects.stream}", request)
         return int(found.get("message", {}).get("seq", 0))
 
     async def leader_first(self, subject: str, seq: int) -> int:
-        """Where the first message of a subject from a sequence on stands, as the stream's leader
-        says; 0 means that there is none."""
+        """The position of the first message of a subject from a sequence on, from the stream's
+        leader; 0 means that there is none."""
         request = {"seq": max(seq, 1), "next_by_subj": subject}
         while True:
             losses = self.js.losses
@@ -152,11 +153,11 @@ class PartitionStream:
     # --- deleting ---
 
     async def delete(self, seq: int) -> None:
-        """Forget one message."""
+        """Delete one message."""
         await self.js.api(f"STREAM.MSG.DELETE.{self.subjects.stream}", {"seq": seq})
 
     async def purge(self, subject: str, *, before: int | None = None) -> None:
-        """Forget what stands under a subject, perhaps only before a sequence."""
+        """Delete what stands under a subject, all or only before a sequence."""
         request: dict[str, str | int] = {"filter": subject}
         if before is not None:
             request["seq"] = before

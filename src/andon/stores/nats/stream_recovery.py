@@ -1,9 +1,9 @@
 """Stream recovery: finds that the streams are not those this process opened.
 
-They may be gone with the memory of their server, deleted and made again by somebody, or emptied.
-The check runs after an operation failed. Streams in memory are made again, as a server promises
-nothing for them. A stream of files that is missing was lost or deleted, and is left to the
-operator, who may have to restore it.
+They may be gone with the memory of their server, deleted and made again, or emptied. The check runs
+after an operation failed. Streams in memory are made again, as a server promises nothing for them.
+A stream of files that is missing was lost or deleted, and is left to the operator, who may have to
+restore it.
 """
 
 import logging
@@ -20,7 +20,7 @@ log = logging.getLogger("andon.nats")
 
 
 class StreamRecovery:
-    """The streams as they were opened; `info` is what that of partition 0 said."""
+    """The streams as they were opened; `info` is the answer for that of partition 0."""
 
     def __init__(self, location: Location, partitions: int, info: dict[str, Any]) -> None:
         config = info["config"]
@@ -31,11 +31,11 @@ class StreamRecovery:
             replicas=config["num_replicas"],
         )
         self._created = info["created"]
-        self._is_logged = False  # and that was told
+        self._is_logged = False  # whether a missing stream was logged
 
     async def check(self, js: JetStream) -> dict[str, Any] | None:
-        """What partition 0 says of itself now, if the streams are others or were emptied; None if
-        they are as they were, or not there."""
+        """The metadata of partition 0 now, if the streams are others or were emptied; None if they
+        are as they were, or do not exist."""
         location = self._location
         subjects = Subjects(location.namespace, 0)
         info = await js.api(f"STREAM.INFO.{subjects.stream}")

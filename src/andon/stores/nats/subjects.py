@@ -6,11 +6,11 @@
     h.ID.SLOT            eight moves that no longer fit into the record
     s.BUCKET.A.B         a timer (ID and revision) or a group of timers: a schedule
     d.A.B                a timer that has fired
-    k.TOKEN              which tasks a claim was for
-    u.KEY                who reserved a unique key
+    k.TOKEN              the tasks of a claim
+    u.KEY                the task that reserved a unique key
     e.PARENT.CHILD       an edge; f.CHILD.PARENT: a counted dependency; x.PARENT: a fan-out
     z.ID.REVISION        the mark of a dead letter
-    n.day.DAY, n.at      the daily history, and how far the log was added up in it
+    n.day.DAY, n.at      the daily history, and up to where the log was added up in it
     n.w.PROCESS.NUMBER   a write summary, to be added up in the daily history
     g.QUEUE              the limiter lock of a limited queue
     o.KIND.SCOPE.KEY       a note
@@ -19,9 +19,10 @@
 The last two lines of these live in partition 0 only, but for l.mark and m.meta.
 
 The lane, a number, stands in front of the ID because the server, whenever it is asked for the next
-messages of a sub-queue, visits every subject that the filter may lead to. With the ID in front
-these were all tasks ever stored; now it is those pending in the same lane. The lane is that of the
-sub-queue, so tasks of a kind that nobody runs do not stand where the server looks for others.
+messages of a sub-queue, visits every subject that the filter may lead to. With the ID in front it
+would visit all tasks ever stored; now it visits those pending in the same lane. The lane is that of
+the sub-queue, so tasks of a kind that no worker runs do not stand where the server looks for
+others.
 """
 
 import re
@@ -39,7 +40,7 @@ BUCKET_MS = 8_192
 """Timers are kept in buckets of this length, so that the next ones are found without a scan."""
 
 LANES = 32
-"""Sub-queues are spread over so many lanes. Every guard of a task looks for its ID in all those
+"""Over how many lanes sub-queues are spread. Every guard of a task looks for its ID in all lanes
 where anything is pending, so they are few."""
 
 _PENDING_TOKENS = 5
@@ -50,12 +51,12 @@ ARCHIVED = 8
 
 
 def hashed(text: str) -> str:
-    """A name for what may hold any character."""
+    """A token for a text that may hold any character."""
     return sha256(text.encode()).hexdigest()[:32]
 
 
 def is_token(text: str) -> bool:
-    """Whether it can be a token of a subject; nothing stands under what cannot."""
+    """Whether it can be a token of a subject; nothing is stored under a text that cannot."""
     return (text.isalnum() and text.isascii()) or _TOKEN.fullmatch(text) is not None
 
 
@@ -70,7 +71,7 @@ def dotted(token: str) -> str:
 
 
 class SubqueueName(NamedTuple):
-    """What tells sub-queues apart: pending tasks of one queue, kind and level stand in one."""
+    """The name of a sub-queue: it holds the pending tasks of one queue, kind and level."""
 
     queue: str
     kind: str  #: as `lifecycle.routing.kind_of` writes it
@@ -78,13 +79,13 @@ class SubqueueName(NamedTuple):
 
 
 def level_of(priority: int, *, back: bool) -> str:
-    """A queue's sub-queues: one for each priority, and one beside it for what came back to its old
-    place, which would stand at the end of the other."""
+    """The level of a task: one for each priority, and one beside it for tasks that came back to
+    their old place, which would stand at the end of the other."""
     return f"{priority}b" if back else str(priority)
 
 
 def rank_of(level: str) -> tuple[int, bool]:
-    """Sorts sub-queues: the highest priority first, what came back before the rest."""
+    """Sorts sub-queues: the highest priority first, tasks that came back before the rest."""
     return -int(level.rstrip("b")), not level.endswith("b")
 
 
@@ -139,7 +140,7 @@ class Subjects:
         return f"{self.root}t.*.*.*.*.*"
 
     def known_subqueue(self, subqueue: SubqueueName) -> str:
-        """Says that there is such a sub-queue."""
+        """The message that says that there is such a sub-queue."""
         return self.of("v", dotless(subqueue.queue), dotless(subqueue.kind), subqueue.level)
 
     def timer(self, at: int, first: str, second: str | int) -> str:

@@ -1,4 +1,4 @@
-"""Sub-queues: the pending tasks of one queue, kind and priority, as far as a process has read them.
+"""Keeps what a process has read of sub-queues, the pending tasks of one queue, kind and priority.
 
 What was read is believed for a moment, as others may have claimed it since. That a sub-queue is
 empty is believed for longer, until a hint says that its queue has something ready. A hint may be
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from andon.stores.nats.record_cache import RecordCache
 
 _LONG = 20_000
-"""So many messages later a sub-queue is read from its beginning: a few blocks of the server's
+"""After how many messages a sub-queue is read from its beginning: a few blocks of the server's
 files."""
 
 _DEEP = 100_000
-"""With so many in a sub-queue it costs the server more to count them, as it does for a page, than
-to be asked for them one by one."""
+"""With so many in a sub-queue, counting them, which the server does for a page, costs it more than
+answering for them one by one."""
 
 _FRESH_S = 0.5
 """How long what was read of a sub-queue is believed."""
@@ -38,14 +38,14 @@ _EMPTY_S = 0.8 * SLOW_POLL_S
 """How long it is believed that a sub-queue is empty; so the next slow poll looks again."""
 
 _DOUBT_S, _LOOK_S = 0.75 * _EMPTY_S, 0.25 * _EMPTY_S
-"""After how long it is doubted, so that the truth is known before it is believed no more; and how
-often it is seen whether there is such a sub-queue."""
+"""After how long it is checked, so that the answer is known before it is believed no longer; and
+how often it is checked whether there is such a sub-queue."""
 
 _TOGETHER = 256
-"""Sub-queues asked about in one go."""
+"""How many sub-queues are read in one request."""
 
 Mark = tuple[int, int]
-"""What had been hinted of a queue at some moment."""
+"""What had been hinted of a queue at one moment."""
 
 Rank = tuple[int, int]
 """A task's place in its sub-queue: its order, then the sequence of the message that took the
@@ -65,14 +65,14 @@ class Subqueue:
         self.read_at = 0.0
         self.more = 0  #: about so many stand behind what was read
         self.ended = False  #: nothing stood at `next` or behind it when it was last read
-        self.upto = 0  #: the stream reached so far then, at least
+        self.upto = 0  #: the stream reached this position then, at least
         self.mark: Mark | None = None  #: of its queue, when it was last read
         self.read_to = _BEFORE_ALL  #: rank of the last that was read
 
     def reset(self, end: int) -> None:
-        """Believe nothing that was read; the stream reaches to `end`, at least. A sub-queue that
-        nobody has joined for long is read from its beginning: the server finds that in its index,
-        while from elsewhere it walks through all that it has stored since."""
+        """Forget what was read; the stream reaches to `end`, at least. A sub-queue that no task has
+        joined for long is read from its beginning: the server finds that in its index, while from
+        elsewhere it walks through all that it has stored since."""
         if self.records:
             self.next = min(self.next, *(stored.seq for stored in self.records))
             self.records = []
@@ -82,7 +82,7 @@ class Subqueue:
         self.read_to = _BEFORE_ALL
 
     def put_back(self, records: Iterable[StoredRecord]) -> None:
-        """Records that were taken out and not claimed."""
+        """Put back records that were taken out and not claimed."""
         self.records = sorted([*records, *self.records], key=rank)
 
 
@@ -111,8 +111,7 @@ class Subqueues:
     # --- what is known to be empty ---
 
     def is_empty(self, subqueue: Subqueue, now: float) -> bool:
-        """Whether nothing is in it, as far as this process can know without asking; `now` in
-        monotonic seconds."""
+        """Whether it is known to be empty without asking the server; `now` in monotonic seconds."""
         return (
             subqueue.ended
             and not subqueue.records
@@ -122,7 +121,7 @@ class Subqueues:
         )
 
     def quiet(self, digest: str, now: float) -> dict[str, Mark]:
-        """The queues in which nothing is for workers with this code, with the mark as of which
+        """The queues that have nothing for workers with this code, each with the mark as of which
         that was found. Forgotten before long."""
         if now - self._quiet_since > _EMPTY_S:
             self._quiet.clear()
@@ -135,13 +134,13 @@ class Subqueues:
         return mark is not None and mark == self._mark(queue)
 
     def set_quiet(self, quiet: dict[str, Mark], queue: str) -> None:
-        """All its sub-queues for that code are known to be empty."""
+        """Note that all sub-queues of the queue for that code are known to be empty."""
         mark = self._mark(queue)
         if mark is not None:
             quiet[queue] = mark
 
     def _mark(self, queue: str) -> Mark | None:
-        """None while nobody tells this process what becomes ready."""
+        """None while this process gets no hints of what becomes ready."""
         return self._context.hints.heard(ready_topic(queue))
 
     async def recheck_empty(self, now: float) -> None:
@@ -171,14 +170,14 @@ class Subqueues:
     # --- reading ---
 
     def forget_stale(self, subqueue: Subqueue) -> None:
-        """Believe nothing of it that was read too long ago, or before its queue was hinted."""
+        """Forget what was read of it too long ago, or before its queue was hinted."""
         if time.monotonic() - subqueue.read_at > _FRESH_S:
             subqueue.reset(self._end())
         elif subqueue.mark is None or subqueue.mark != self._mark(subqueue.name.queue):
             subqueue.ended = False
 
     async def peek(self, subqueues: Sequence[Subqueue]) -> None:
-        """Read the next of each sub-queue, all at once."""
+        """Read the next records of each sub-queue, all at once."""
         for start in range(0, len(subqueues), _TOGETHER):
             chunk = subqueues[start : start + _TOGETHER]
             marks = [self._mark(subqueue.name.queue) for subqueue in chunk]
@@ -189,7 +188,7 @@ class Subqueues:
             answers = await self._records.js.read_each(self._records.subjects.stream, requests)
             for subqueue, mark, answer in zip(chunk, marks, answers, strict=True):
                 if answer is None or answer.status not in ("", _NOTHING):
-                    # By a way that asks again, and says so when nobody answers.
+                    # By a request that is repeated, and that raises if there is no answer.
                     page, subqueue.more = await self._records.page(
                         subqueue.subject, subqueue.next, 1
                     )
@@ -198,11 +197,11 @@ class Subqueues:
                     self._took(subqueue, [] if answer.status else [answer], mark, end)
 
     async def oldest(self, names: Iterable[SubqueueName]) -> list[Subqueue]:
-        """Those of these that hold something, with the first of each; what claims believe of them
-        is left as it is.
+        """The sub-queues that hold something, with the first of each; what claims believe of them
+        does not change.
 
-        Each is looked for from where the first stood the last time, as none is ever written before
-        that: to find the first of all, the server visits every task of the sub-queue.
+        Each is looked for from the position of the first the last time, as none is ever written
+        before that: to find the very first, the server would visit every task of the sub-queue.
         """
         looked = [Subqueue(name, self._records.subjects.subqueue(name)) for name in names]
         for subqueue in looked:
@@ -213,7 +212,7 @@ class Subqueues:
         return found
 
     async def read_more(self, subqueue: Subqueue, count: int) -> int:
-        """Read what stands at the sub-queue's `next` and behind it; how many those are."""
+        """Read what stands at the sub-queue's `next` and behind it. Returns how many those are."""
         mark, end = self._mark(subqueue.name.queue), self._end()
         page = await self._page(subqueue, min(count, MAX_BATCH * 2))
         self._took(subqueue, page, mark, end)
@@ -223,7 +222,8 @@ class Subqueues:
     async def _page(self, subqueue: Subqueue, count: int) -> list[Reply]:
         if subqueue.more > _DEEP:
             found = await read_dense(self._records, subqueue.subject, subqueue.next, count)
-            # With holes between them, or with others at work, it is time to count again.
+            # If there are gaps between them, or other processes claim, too, the rest must be
+            # counted again.
             if found:
                 subqueue.more = subqueue.more - len(found) if len(found) * 2 > count else 1
                 return found
@@ -249,6 +249,6 @@ _NOTHING = "404"
 
 
 def rank(stored: StoredRecord) -> Rank:
-    """By what sub-queues, and those that are served together, are sorted."""
+    """The key by which sub-queues, and those that are served together, are sorted."""
     status = stored.task.status if stored.task is not None else None
     return (status.order if status else 0, stored.body.place or stored.seq)

@@ -1,8 +1,9 @@
-"""Timers: schedules of the server, one for each task or one for several due at about one time.
+"""Sets timers: schedules of the server, one for each task or one for several due at about one time.
 
-A schedule that fires leaves a due entry, which `taking` takes. The server deletes a schedule that
-has fired by its name, whatever was written there meanwhile; so each has a name of its own: that of
-the version of the record it is for, or, set anew, one made of the entry that it replaces.
+A schedule that fires leaves a due entry, which `due_timers` takes. The server deletes a schedule
+that has fired by its name, even if another was written there meanwhile; so each has a name of its
+own: that of the version of the record it is for, or, if set anew, one made of the entry that it
+replaces.
 """
 
 import secrets
@@ -26,14 +27,15 @@ TOGETHER_MS = 200
 
 _NEAR = 32
 _FAR = 4
-"""Timers read to find the next: of all, and when those are more, of the nearest buckets."""
+"""How many timers are read to find the next: of all, and if there are more, of the nearest
+buckets."""
 
 _MANY_MS = 60_000
-"""Where there were more, it is not asked so long whether there still are."""
+"""For how long it is not checked again whether there are still more."""
 
 
 class Timer(msgspec.Struct, array_like=True):
-    """What a schedule carries, and the due entry after it."""
+    """The content of a schedule, and of the due entry that it leaves."""
 
     at: int
     ids: tuple[str, ...]
@@ -45,11 +47,11 @@ decode_timer = msgspec.msgpack.Decoder(Timer).decode
 
 _BEHIND = 1_000
 _BEHIND_MS = 10_000
-"""With so many entries still to be taken they are asked for one by one for so long, since a page
+"""With so many entries still to be taken they are requested one by one for so long, since a page
 comes with the number of those that follow, and to count them the server visits each."""
 
 _HELD = 10_000
-"""Holds remembered; of those forgotten a schedule fires once in vain."""
+"""How many holds are remembered; the schedule of a forgotten one fires once in vain."""
 
 Wanted = tuple[str, int, int]
 """Task id, revision, ms UTC."""
@@ -59,8 +61,8 @@ _LATEST = 2**63
 
 
 def writable(timers: Sequence[tuple[str, int | None]]) -> list[tuple[str, int | None]]:
-    """Those that can be set; the others are said to be left out. Timers share messages, so one
-    that cannot be encoded would take others along."""
+    """The timers that can be set; the others are logged as left out. Timers share messages, so one
+    that cannot be encoded would keep others from being set."""
     found: list[tuple[str, int | None]] = []
     for task_id, at in timers:
         if is_token(task_id) and (at is None or -_LATEST <= at < _LATEST):
@@ -79,9 +81,9 @@ def schedules(
     again: str = "",
     shared: SharedTimers | None = None,
 ) -> list[Write]:
-    """The writes that set timers. They come before the records; `made` is since when. Those set
-    `again` are named after that and after whom they are for. Those for several are told to
-    `shared`."""
+    """The writes that set timers. They come before the records; `made` is when they were first
+    made. Those set `again` are named after that text and after their tasks. Those for several are
+    noted in `shared`."""
     groups: dict[int, list[Wanted]] = {}
     for timer in wanted:
         groups.setdefault(timer[2] // TOGETHER_MS, []).append(timer)
@@ -121,14 +123,15 @@ def schedule(
 
 
 def _ats(found: Sequence[Reply]) -> Iterable[int]:
-    """When they fire; of what is no timer, somebody else's, that is not told."""
+    """When they fire; messages that are no timers, which Andon did not write, are left out."""
     for message in found:
         with suppress(msgspec.DecodeError):
             yield decode_timer(message.data).at
 
 
 def _not_passed(at: int, now: int) -> int:
-    """One that has passed has not fired yet: the server takes up to 250 ms."""
+    """The time at which a timer fires: one that has passed has not fired yet, as the server takes
+    up to 250 ms."""
     return at if at > now else now + 50
 
 
@@ -140,10 +143,11 @@ class Timers:
         self._subjects = records.subjects
         self.shared = SharedTimers()
         self._behind_until = 0  # ms UTC: there are too many due entries to count them
-        self.named_in_one = 1  #: tasks that each of the due entries named which were read last
-        self._many_until = 0  # too many to look at all of them
+        self.named_in_one = 1  #: how many tasks each of the due entries read last named
+        self._many_until = 0  # there are too many to read all of them
         self.held: dict[str, tuple[str, int]] = {}
-        """Taken here: task to its hold's own schedule (or ""), and the revision it had."""
+        """Tasks taken here, by id: the hold's own schedule (or ""), and the revision that the task
+        had."""
 
     def hold(self, stored: StoredRecord, own: str) -> None:
         """Remember that a task was taken, and the schedule of its hold if that holds nothing else;
@@ -164,8 +168,8 @@ class Timers:
         return found
 
     async def next(self, now: int) -> int | None:
-        """The earliest timer not yet passed. Exact when it is near or when there are few; else
-        not later than that."""
+        """The earliest timer not yet passed. Exact if it is near or if there are few; else not
+        later than that."""
         subjects = self._subjects
         bucket = now // BUCKET_MS
         if now >= self._many_until:
@@ -181,8 +185,8 @@ class Timers:
         return min(ats, default=(bucket + 2) * BUCKET_MS)
 
     async def rearm(self, timers: Sequence[tuple[str, int | None]], now: int) -> None:
-        """Set timers anew where a fired one meant nothing yet, each for the version of the record
-        that was taken. If another process has moved that, the timer fires in vain."""
+        """Set timers anew if one fired too early, each for the version of the record that was
+        taken. If another process has moved the record, the timer fires in vain."""
         wanted: list[Wanted] = []
         holds: list[str] = []
         for task_id, at in timers:
@@ -193,7 +197,7 @@ class Timers:
                 wanted.append((task_id, taken[1], at))
             if taken[0]:
                 holds.append(taken[0])
-        # The new ones first: who dies in between must leave one timer at least.
+        # The new ones first: a process that dies in between must leave one timer at least.
         again = secrets.token_hex(8)
         writes = schedules(self._subjects, wanted, now, again=again, shared=self.shared)
         await self.records.js.write(self._subjects.stream, writes)
@@ -205,6 +209,6 @@ class Timers:
         await self.records.js.write(self._subjects.stream, schedules(self._subjects, wanted, now))
 
     async def sweep(self) -> None:
-        """Forget the timers that nothing needs and that no write has taken along."""
+        """Delete the timers that no task needs and that no write has deleted."""
         for subject in self.shared.sweep():
             await self.records.purge(subject)

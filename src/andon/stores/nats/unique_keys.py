@@ -1,4 +1,4 @@
-"""Unique keys: reservations. Each is a hint; whether it holds, its holder's record says.
+"""Reserves unique keys. A reservation is a hint; its holder's record says whether it holds.
 
 A reservation names the revision at which its holder begins to hold. Until that revision is
 written it is respected for `UNWRITTEN_MS`; afterwards the record alone decides. Taking over is a
@@ -17,19 +17,20 @@ from andon.stores.nats.subjects import hashed
 
 
 class Reservation(msgspec.Struct, array_like=True):
-    """Who wants the key, as from which of its revisions, since when."""
+    """The task that reserved the key, from which of its revisions it holds, and since when it is
+    reserved."""
 
     holder: str
     revision: int
     at: int
-    before: str = ""  #: who held the key till then, and does so if `holder` is never written
+    before: str = ""  #: the holder until then, and still so if `holder` is never written
 
 
 _decode = msgspec.msgpack.Decoder(Reservation).decode
 
 
 class UniqueKeys:
-    """The reservations that live in one partition."""
+    """The reservations of one partition."""
 
     def __init__(self, records: RecordCache) -> None:
         self._records = records
@@ -44,8 +45,9 @@ class UniqueKeys:
         *,
         heir_of: str = "",
     ) -> str:
-        """Reserve; the holder's id if somebody else holds the key, else ''. `heir_of`: the task
-        whose place this one takes, which keeps it from the key no more than it does itself."""
+        """Reserve the key. Returns the holder's id if another task holds it, else ''. `heir_of`:
+        the task whose place this one takes; it keeps this one from the key no more than this one
+        itself does."""
         subject = self._records.subjects.of("u", hashed(key))
         body = encode(Reservation(task_id, revision, now, heir_of))
         for _ in range(50):
@@ -67,7 +69,7 @@ class UniqueKeys:
         return "?"
 
     async def drop(self, key: str, task_id: str, revision: int) -> None:
-        """Forget the task's reservation, if it is still the task's, and not one that the task made
+        """Drop the task's reservation, if it is still the task's, and not one that the task made
         for a later revision."""
         subject = self._records.subjects.of("u", hashed(key))
         found = await self._records.last([subject])
@@ -78,7 +80,7 @@ class UniqueKeys:
 
     @staticmethod
     async def _holder(key: str, there: Reservation, now: int, partitions: list[RecordCache]) -> str:
-        """Who holds the key by this reservation; '' if nobody does."""
+        """The id of the task that holds the key by this reservation; '' if none does."""
         ids = [task_id for task_id in (there.holder, there.before) if task_id]
         for task_id in ids:
             records = partitions[partition_of(task_id, len(partitions))]

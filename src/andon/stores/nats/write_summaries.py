@@ -1,14 +1,14 @@
-"""Write summaries: what each process wrote to a stream, for the daily history.
+"""Collects write summaries: what each process wrote to a stream, for the daily history.
 
 A process notes the sequence of each of its writes, by blocks of the stream, and what it adds to the
 daily history. About a minute after the first note it writes a summary, one message, and begins the
 next. Each sequence is noted once. So if the summaries cover as many sequences as a block has, they
-cover the whole block, and nothing of it need be read.
+cover the whole block, and none of it need be read.
 
-A write that nobody noted leaves a gap: those of a process that died before its summary, one whose
-answer was lost, those of an older release, the few that no caller notes. Where there is a gap the
-log is read instead (`daily_history`). So a note may be missing, but must never be made twice or too
-early: it follows the server's answer.
+A write that was not noted leaves a gap: those of a process that died before its summary, one whose
+answer was lost, those of an older release, the few that no caller notes. At a gap the log is read
+instead (`daily_history`). So a note may be missing, but must never be made twice or too early: it
+follows the server's answer.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,18 +25,18 @@ if TYPE_CHECKING:
     from andon.stores.nats.jetstream import Write
 
 BLOCK = 4_096
-"""Sequences in a block. Less would make summaries longer, more would have more read
-where there is a gap."""
+"""How many sequences a block has. Fewer would make summaries longer, more would mean more to read
+at a gap."""
 
 _MOST_ENTRIES = 4_000
-"""Counts in one summary; what is more goes into another."""
+"""How many counts one summary has; the rest goes into another."""
 
 Counts = dict[int, dict[str, dict[str, int]]]
-"""By day, queue and tally."""
+"""Counts by day, queue and tally."""
 
 
 class Block(msgspec.Struct, array_like=True):
-    """What one summary says of one block."""
+    """The content of one summary about one block."""
 
     seen: int = 0  #: sequences noted
     counts: list[tuple[str, int, str, int]] = []  #: queue, day, tally, how many
@@ -52,15 +52,15 @@ class WriteNotes:
     """What this process wrote to one stream since its last summary."""
 
     def __init__(self, subjects: Subjects) -> None:
-        self.on_first: Callable[[], None] = lambda: None  #: called when there is something to tell
+        self.on_first: Callable[[], None] = lambda: None  #: called when a summary is needed
         self._apart = (f"{subjects.root}t.", f"{subjects.root}n.")
         self._seen: dict[int, int] = {}
         self._counts: dict[int, dict[tuple[str, int, Tally], int]] = {}
         self._is_begun = False
 
     def note_answers(self, writes: "Sequence[Write]", seqs: Sequence[int]) -> None:
-        """Note writes that count for nothing. Those of records are left to who knows their moves,
-        those of the history to `daily`."""
+        """Note writes that count for nothing. Writes of records are noted by the callers that know
+        their moves, those of the history by `daily`."""
         apart = self._apart
         for (subject, _, _), seq in zip(writes, seqs, strict=True):
             if seq > 0 and not subject.startswith(apart):
@@ -74,9 +74,9 @@ class WriteNotes:
             self._begin()
 
     def note_quietly(self, seq: int) -> None:
-        """The same, told with the next summary, whenever that is. (Also from another thread: a note
-        that gets lost between two leaves a gap.)"""
-        # Bound once: when the next summary begins in between, what is counted must not go into it.
+        """The same, written with the next summary, whenever that is. (Also from another thread: a
+        note that gets lost between two summaries leaves a gap.)"""
+        # Read once: if the next summary begins in between, what is counted must not go into it.
         block, seen = seq // BLOCK, self._seen
         seen[block] = seen.get(block, 0) + 1
 
@@ -100,7 +100,7 @@ class WriteNotes:
         self.on_first()
 
     def take_summaries(self) -> list[Summary]:
-        """The summaries to write, after which new ones begin. One that is never written is a
+        """The summaries to write; new ones begin after them. One that is never written leaves a
         gap."""
         is_begun, self._is_begun = self._is_begun, False
         if not is_begun:
@@ -122,13 +122,13 @@ class WriteNotes:
 def complete_up_to(
     start: int, end: int, summaries: Sequence[tuple[int, Summary]]
 ) -> tuple[int, Counts]:
-    """How far from a position on, up to the end of the stream, nothing is missing in these
-    summaries, and what they count up to there. Each comes with its own sequence, which it cannot
-    tell."""
-    begun = max(start, 1)  # the first message made the stream, before anybody could note it
+    """Up to where, from a position on and up to the end of the stream, these summaries are
+    complete, and their counts up to there. Each comes with its own sequence, which it cannot
+    contain."""
+    begun = max(start, 1)  # the first message made the stream, before any process could note it
     seen: dict[int, int] = {}
     for seq, summary in summaries:
-        if seq > start:  # else all that it tells of lies before, too
+        if seq > start:  # else all that it covers lies before, too
             seen[seq // BLOCK] = seen.get(seq // BLOCK, 0) + 1
             for number, block in summary.items():
                 seen[number] = seen.get(number, 0) + block.seen
@@ -156,6 +156,6 @@ def aligned(seq: int) -> int:
 
 
 def add(counts: Counts, day: int, queue: str, tally: str, n: int) -> None:
-    """Count some more."""
+    """Add some counts."""
     of = counts.setdefault(day, {}).setdefault(queue, {})
     of[tally] = of.get(tally, 0) + n

@@ -1,7 +1,7 @@
-"""Committing the ends of runs that are alike, the most frequent batch by far: common values are
-sent once, the others per change (sql/functions/commit_ends.sql).
+"""Commits the ends of runs that are alike, the most frequent batch by far: common values are sent
+once, the others per change (sql/functions/commit_ends.sql).
 
-What is counted of them is the same, and what else this way asks of them is said in `_goes_so`.
+They are counted as the same, and `_goes_so` says what else this path requires of them.
 """
 
 from collections.abc import Sequence
@@ -45,8 +45,8 @@ def _is_counted_as(one: Effects, other: Effects) -> bool:
 
 
 def _goes_so(change: Change) -> bool:
-    """Whether it is an end that `commit_ends` can write: one of a record known by its key, whose
-    revision alone is looked at, and which has a result but neither a run nor a request to cancel
+    """Whether it is an end that `commit_ends` can write: one of a record known by its key, of which
+    only the revision is checked, and which has a result but neither a run nor a request to cancel
     from now on."""
     before, after = change.before, change.after
     return (
@@ -74,7 +74,7 @@ async def arguments(
     timers: list[int | None] = []
     for batch in batches:
         timers += [batch.effects.timer] * len(batch.moves)
-    soonest = min(batches, key=_timer).effects  # they differ in that alone, for who is notified
+    soonest = min(batches, key=_timer).effects  # they differ only in that, for the notifications
     return [
         [names.ids[queue] for queue in queues],
         first.state.value,

@@ -1,7 +1,8 @@
-"""Numbers for names and lanes, remembered for good: they never change and are never used again.
+"""Keeps the numbers of names and lanes, remembered for good: they never change and are never used
+again.
 
 New ones are made in a transaction of their own, never in that of a task: two users' transactions
-that both meet a new queue do not wait for each other.
+that both use a new queue do not wait for each other.
 """
 
 from collections.abc import Awaitable, Callable, Iterable
@@ -25,14 +26,14 @@ class Names:
         self._calls = calls
 
     async def know(self, names: Iterable[str]) -> bool:
-        """Make sure that these have numbers; whether one had none here yet."""
+        """Make sure that these have numbers. Returns whether one had none here yet."""
         new = set(names).difference(self.ids)
         if new:
             self._learn(await self._run(self._calls.name_ids, sorted(new)))
         return bool(new)
 
     async def know_if_there(self, names: Iterable[str]) -> None:
-        """Look up those that are not known here; they need not exist."""
+        """Look up the names that are not known here; they need not exist."""
         new = set(names).difference(self.ids)
         if new:
             self._learn(await self._run(self._calls.find_names, sorted(new)))

@@ -1,4 +1,4 @@
-"""What plain tasks begin with, as `create_plain.lua` and `create_alone.lua` take it."""
+"""Packs the beginnings of plain tasks, as `create_plain.lua` and `create_alone.lua` take them."""
 
 from typing import Any
 
@@ -11,11 +11,11 @@ from andon.stores.kit.codec import around_id, encode
 from andon.stores.redis.records import packed_entry, score_of
 
 Beginning = tuple[bytes, bytes, bytes]
-"""That of one task, packed: its group, its status, and its event as far as the id."""
+"""The beginning of one task, packed: its group, its status, and its event up to the id."""
 
 
 def group_of(batch: NewTasks, size: int) -> list[Any]:
-    """What so many tasks of a batch share."""
+    """The beginning that so many tasks of a batch share."""
     entry, status, effects = batch.entry, batch.status, batch.effects
     assert entry.ready is not None
     packed = packed_entry(entry, batch.tasks[0], status)
@@ -28,31 +28,32 @@ def group_of(batch: NewTasks, size: int) -> list[Any]:
 
 
 def in_common(status: Status, task_id: str) -> tuple[bytes, bytes]:
-    """A status, and its event as far as the id; after that comes only that there is no result."""
+    """A status, and its event up to the id; after the id the event only says that there is no
+    result."""
     return encode(status), around_id(status.events[-1], task_id)[0]
 
 
 class NewestBeginning:
     """The beginning of the newest lone task. Of tasks that are submitted one after another, those
-    of a millisecond begin alike (`engine.writes.LoneWrites`): for most of them there is nothing to
-    derive and to pack but their definition, which is a fifth of a lone submit's Python."""
+    of a millisecond begin alike (`engine.writes.LoneWrites`): for most of them nothing must be
+    derived and packed except their definition, which is a fifth of a lone submit's Python."""
 
     def __init__(self) -> None:
         self._newest: tuple[Task, Beginning] | None = None
 
     def of(self, task: Task) -> Beginning | None:
-        """What this task begins with, if that is the same, by value."""
+        """The beginning of this task, if it is the same, by value."""
         if self._newest is None:
             return None
         other, beginning = self._newest
-        # How long the id is stands in the event before the id.
+        # The length of the id stands in the event before the id.
         is_same = begin_alike(other, task) and len(other.definition.id) == len(task.definition.id)
         return beginning if is_same else None
 
     def put(self, task: Task, batch: NewTasks) -> Beginning:
-        """That of a plain task, the only one of its batch."""
+        """The beginning of a plain task, the only one of its batch."""
         beginning = (encode((group_of(batch, 1),)), *in_common(task.status, task.definition.id))
-        # Kept without its arguments: they may be large, and nothing here is made of them.
+        # It is kept without its arguments: they may be large, and nothing here depends on them.
         definition = replace(task.definition, args=b"")
         self._newest = Task(definition=definition, status=task.status), beginning
         return beginning

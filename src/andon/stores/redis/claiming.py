@@ -1,4 +1,4 @@
-"""Claiming: the one move made inside the store, by writing a fixed stamp."""
+"""Claims tasks: the one move made inside the store, by writing a fixed stamp."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,26 +20,27 @@ from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import records_in
 
 _CLAIMED = 4
-"""What `claim.lua` hands out of each task: id, definition, status and fence."""
+"""The fields that `claim.lua` returns of each task: id, definition, status and fence."""
 
 _HEAD = 7
-"""What it says first: time, kind, runs given to the token before, refills, limited queues, kinds
-not known to the memo of the claim's code, and whether there may be more for who asks again. None
-stands for refills, queues and kinds where there are none."""
+"""The fields before the tasks: time, kind, runs given to the token before, refills, limited queues,
+kinds not known to the memo of the claim's code, and whether another call may find more. None stands
+for refills, queues and kinds if there are none."""
 
 _WITH_GRANTS = "~"
 """Ends the token of a claim made with grants; a repeat of the claim finds the runs of both."""
 
 MOST_LOOKS = 40
-"""How often one claim looks on: each time past kinds that were not known yet, past what cannot be
-claimed any more, or past keys that are full."""
+"""How often one claim goes on: each time past kinds that were not known yet, past tasks that cannot
+be claimed any more, or past keys that are full."""
 
 MOST_AS_A_LIST = 50
-"""Queues named one by one. More go as one text, which a script need not take apart."""
+"""How many queues are sent one by one. More are sent as one text, which a script need not split."""
 
 
 MOST_CODES_TOLD = 1_000
-"""Codes that a process notes as told; beyond, it tells again."""
+"""For how many codes a process remembers that it has sent their kinds; beyond, it sends them
+again."""
 
 
 class _Look(msgspec.Struct):
@@ -53,7 +54,7 @@ class _Look(msgspec.Struct):
 
 
 async def claim(at: Partitions, request: ClaimRequest) -> list[Task]:
-    """Hand out what there is room for, in the order of the queues asked."""
+    """Hand out as many tasks as there is room for, in the order of the queues in the request."""
     if request.code is not None and (request.code.digest, request.partition) not in at.told:
         await _tell_own_kinds(at, request.partition, request.code)
     tasks: list[Task] = []
@@ -78,7 +79,7 @@ async def claim(at: Partitions, request: ClaimRequest) -> list[Task]:
 
 
 def _what_is_left(request: ClaimRequest, tasks: Sequence[Task]) -> ClaimRequest:
-    """The claim without what it has got."""
+    """The claim without the tasks that it has got."""
     if not tasks:
         return request
     room = dict(request.room)
@@ -98,8 +99,8 @@ async def _look(
     *,
     part_of: str | None = None,
 ) -> _Look:
-    """One look, with grants of `spread.Grants` as part of another claim, or without. `known` is how
-    many runs the caller has of this token."""
+    """One call of the script, with grants of `spread.Grants` as part of another claim, or without.
+    `known` is how many runs the caller has of this token."""
     parking = (None, None) if grants or known or not at.parks_claims else _parking(at, request)
     queues, code = request.queues, request.code
     packed = encode(
@@ -139,8 +140,8 @@ async def _look(
 
 
 async def _tell_own_kinds(at: Partitions, partition: int, code: Code) -> None:
-    """Tell a partition of the kinds that a code names, once: so they are known before the first
-    task of each, which can be handed over then."""
+    """Send a partition the kinds that a code names, once: so they are known before the first task
+    of each, which can be handed over then."""
     if len(at.told) >= MOST_CODES_TOLD:
         at.told.clear()
     kinds = [
@@ -197,7 +198,7 @@ def _claimed(reply: list[Any], request: ClaimRequest) -> tuple[list[Task], list[
 async def _claim_limited(
     at: Partitions, request: ClaimRequest, tasks: Sequence[Task], had: int, rows: list[Any]
 ) -> tuple[list[Task], bool]:
-    """What the queues have whose limits all partitions share, of which this claim `had` some;
+    """The tasks of queues whose limits all partitions share, of which this claim `had` some; and
     whether there may be more."""
     limited = spread.limited_in(rows)
     more = msgspec.structs.replace(

@@ -6,8 +6,8 @@ from andon.stores.kit.server_clock import ServerClock
 
 
 class RedisClock(ServerClock):
-    """The time of a Redis server. A replica that takes over may be behind, and is followed: scripts
-    go by its time, whatever was told before."""
+    """The time of a Redis server. A replica that takes over may be behind, and its time is used:
+    scripts go by it, whatever the time was before."""
 
     def __init__(self, virtual: Callable[[], int] | None = None) -> None:
         super().__init__(virtual, follows=True)

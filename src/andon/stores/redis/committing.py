@@ -1,4 +1,4 @@
-"""Committing: decided moves written if the record is still what they were decided on."""
+"""Writes decided moves if the record is still what they were decided on."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -24,7 +24,7 @@ from andon.stores.redis.records import FIRST_APART, body, damage, packed_entry, 
 _GONE = Changed(ChangeKind.GONE)
 
 _NOTHING_RARE = (None, False, None, None, None, False, False, None, None)
-"""What most changes have in the places that `commit.lua` does without."""
+"""The values that most changes have in the places that `commit.lua` can do without."""
 
 
 _UNSET, _SET, _CLEARED = 0, 1, 2
@@ -36,7 +36,7 @@ class _Prepared(msgspec.Struct, frozen=True, gc=False):
 
     change: Change
     effects: Effects
-    ends_run: bool  #: of its own accord, see `commit_plain.lua`
+    ends_run: bool  #: the run ended by itself, see `commit_plain.lua`
 
 
 async def commit(at: Partitions, changes: Sequence[Change]) -> list[Changed]:
@@ -57,7 +57,7 @@ async def commit(at: Partitions, changes: Sequence[Change]) -> list[Changed]:
         and outcome.kind is ChangeKind.APPLIED
         for parent in change.before.definition.dependencies
     ]
-    if gone:  # edges that end in a deleted task go with it
+    if gone:  # edges that end in a deleted task are removed with it
         await unlink(at, gone)
     return outcomes
 
@@ -69,7 +69,7 @@ async def _commit_apart(at: Partitions, prepared: Sequence[_Prepared]) -> list[C
         for p in prepared
         if (wish := reserving.wish_of(p.effects, p.change.before.id, at.clock.now())) is not None
     ]
-    for one in prepared:  # what cannot be encoded is found before anything is reserved
+    for one in prepared:  # a change that cannot be encoded is found before anything is reserved
         encode(_item(one, reserved=True))
     held = await reserving.reserve(at, wishes)
     written = [p for p in prepared if p.change.before.id not in held]
@@ -104,8 +104,8 @@ async def _commit(
 
 
 def _is_plain(prepared: _Prepared) -> bool:
-    """Whether a change ends a run of its own accord, and nothing needs to be looked at but the
-    record's version, which tells whether its moves are kept apart."""
+    """Whether a change ends a run that ended by itself, and the script need only check the record's
+    version, which says whether its moves are kept apart."""
     change = prepared.change
     after = change.after
     return (
@@ -170,7 +170,7 @@ def _parts(places: Sequence[int], prepared: Sequence[_Prepared]) -> Parts:
 async def _delete_needed(
     at: Partitions, prepared: _Prepared, reply: list[Any], *, reserved: bool
 ) -> Changed:
-    """A deletion that edges forbid: those of children that have ended hold nothing."""
+    """A deletion that edges forbid: edges of children that have ended keep nothing."""
     parent = prepared.change.before.id
     children = sorted({child.decode() for child in reply[1:]})
     found = await states(at, children)
@@ -184,7 +184,7 @@ async def _delete_needed(
 
 
 def _perhaps_free(prepared: Sequence[_Prepared]) -> list[tuple[str, str]]:
-    """Unique keys that changes may have given up, or may have reserved in vain."""
+    """Unique keys that changes may have freed, or may have reserved in vain."""
     return [
         (definition.unique_key, definition.id)
         for p in prepared
@@ -195,7 +195,8 @@ def _perhaps_free(prepared: Sequence[_Prepared]) -> list[tuple[str, str]]:
 
 
 def _item(prepared: _Prepared, *, reserved: bool) -> tuple[Any, ...]:
-    """One change as `commit.lua` takes it; `reserved`: its unique key is seen to elsewhere."""
+    """One change as `commit.lua` takes it; `reserved`: its unique key is reserved in another
+    partition."""
     change = prepared.change
     effects, before, after, event = prepared.effects, change.before, change.after, change.event
     entry = effects.entry
@@ -245,7 +246,7 @@ def _item(prepared: _Prepared, *, reserved: bool) -> tuple[Any, ...]:
 
 
 def _last_run(change: Change) -> str | None:
-    """What the stub of a record that goes with this change tells of its last run."""
+    """What the stub of a record that this change deletes keeps of its last run."""
     if change.after is not None and change.discard is None:
         return None
     left = tombstone_of(change.before.status if change.after is None else change.after)

@@ -1,10 +1,10 @@
 """One connection to one server, shared by all callers of an event loop.
 
-Requests are written as they come and answered in their order, so many callers have their scripts
-in flight at once without a pool that could run out. A request leaves at once if no other is on its
-way, so that who is alone does not wait for the loop; else those of one turn leave in one write.
-A request that is not answered within `REPLY_WITHIN_S` ends the connection: what follows on it could
-not be answered either.
+Requests are written as they come and answered in their order, so many callers have their scripts in
+flight at once without a pool that could run out. A request is sent at once if no other is on its
+way, so that a single caller does not wait for the loop; else the requests of one turn are sent in
+one write. A request that is not answered within `REPLY_WITHIN_S` ends the connection: later
+requests on it could not be answered either.
 """
 
 import asyncio
@@ -28,7 +28,8 @@ _PING = pack((b"PING",))
 
 
 class Lost(ConnectionError):
-    """The connection ended before the answer came; the request may or may not have been done."""
+    """The connection ended before the answer came; the request may or may not have been carried
+    out."""
 
 
 class Connection(asyncio.Protocol):
@@ -53,13 +54,14 @@ class Connection(asyncio.Protocol):
         return transport is not None and not (self.lost.done() or transport.is_closing())
 
     def request(self, *words: bytes | str | int) -> asyncio.Future[Any]:
-        """Send a command; its reply."""
+        """Send a command. Returns its reply."""
         return self.send(pack(words))
 
     def send(self, packed: bytes, *, last: bool = False) -> asyncio.Future[Any]:
-        """Send a packed command; its reply. `last`: those who are told something by what it does
-        are to hear of it first. A server writes to its clients in the reverse of the order in which
-        it first had something for them, so it is given something to say to this one before."""
+        """Send a packed command. Returns its reply. `last`: clients that get a message because of
+        this command must get it before the reply. A server writes to its clients in the reverse of
+        the order in which it first had something for them, so it first gets a command whose reply
+        goes to this connection."""
         if self.alive:
             return self.send_alive(packed, last=last)
         reply: asyncio.Future[Any] = self._loop.create_future()
@@ -69,12 +71,12 @@ class Connection(asyncio.Protocol):
     def send_alive(
         self, packed: bytes, *, last: bool = False, spin: bool = False
     ) -> asyncio.Future[Any]:
-        """The same for a caller who has just seen that the connection is alive. `spin`: if no other
-        request is on its way, the wait for the answer may spin (`kit.spinning`)."""
+        """The same for a caller that has just seen that the connection is alive. `spin`: if no
+        other request is on its way, the wait for the answer may spin (`kit.spinning`)."""
         if self._waiting or self._out:
             self.post(packed)
             spin = False
-        else:  # all that can come after it does: while it is on its way, that costs nobody time
+        else:  # the rest comes after the send, while the request is on its way
             assert self._transport is not None
             self._transport.write(_PING + packed if last else packed)
             if last:
@@ -90,7 +92,7 @@ class Connection(asyncio.Protocol):
         return reply
 
     def post(self, packed: bytes) -> None:
-        """Send what is answered by pushes only, as subscriptions are."""
+        """Send a command that is answered by pushes only, as subscriptions are."""
         if not self._out:
             self._loop.call_soon(self._flush)
         self._out.append(packed)
@@ -103,8 +105,8 @@ class Connection(asyncio.Protocol):
         self._lose(Lost("the connection was closed"))
 
     def abort(self) -> None:
-        """End the connection without sending what is not sent yet: who does not answer may not
-        take it either, and the socket would stay open until it does."""
+        """End the connection without sending what is not sent yet: a server that does not answer
+        may not read either, and the socket would stay open until it does."""
         self._lose(Lost("the connection was given up"))
         if self._transport is not None:
             self._transport.abort()
@@ -137,7 +139,7 @@ class Connection(asyncio.Protocol):
                 self._on_push(reply)
             elif self._waiting:
                 waiter, _ = self._waiting.popleft()
-                if not waiter.done():  # else its caller has gone
+                if not waiter.done():  # else its caller was cancelled
                     waiter.set_result(reply)
                 if self._spinner is not None and self._spinner.watches and not self._waiting:
                     self._spinner.answered()
@@ -148,7 +150,7 @@ class Connection(asyncio.Protocol):
             self._ended.set_result(None)
 
     def _flush(self) -> None:
-        # A transport that is closing takes nothing more; uvloop's raises when it is asked to.
+        # A transport that is closing sends nothing more; uvloop's raises if it is asked to.
         if self._transport is not None and self._out and not self._transport.is_closing():
             self._transport.write(b"".join(self._out))
         self._out.clear()

@@ -1,4 +1,4 @@
-"""Creating records: idempotent by id, unique by key, bounded by queue."""
+"""Creates records: idempotent by id, unique by key, bounded by queue."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from types import CoroutineType
 
 _HANDED_OFF = b"h"
-"""What is said of a record that was created as the run of a worker."""
+"""The outcome of a record that was created as the run of a worker."""
 
 
 def create(at: Partitions, tasks: Sequence[Task]) -> "CoroutineType[Any, Any, list[Created]]":
@@ -69,8 +69,8 @@ def _outcomes(replies: Sequence[Any]) -> list[Created]:
 
 
 async def _create_alone(at: Partitions, task: Task, beginning: Beginning) -> list[Created]:
-    """The same for one plain task, as most that are awaited one after another: what batches need
-    and it does not costs a tenth of the whole submit."""
+    """The same for one plain task, as are most tasks that are awaited one after another: the work
+    that only batches need costs a tenth of the whole submit."""
     definition = task.definition
     partition = 0 if at.count == 1 else at.of(definition.id)
     group, status, begun = beginning
@@ -81,7 +81,7 @@ async def _create_alone(at: Partitions, task: Task, beginning: Beginning) -> lis
 
 
 def _is_plain(effects: Effects) -> bool:
-    """Whether a task takes a place in its lane and in its queue's list, and none anywhere else."""
+    """Whether a task takes a place only in its lane and in its queue's list."""
     entry = effects.entry
     return (
         entry is not None
@@ -100,7 +100,7 @@ def _parts(
     *,
     one_length: bool,
 ) -> Parts:
-    """Tasks as `create_plain.lua` takes them: what all have in common, if they do, then what each
+    """Tasks as `create_plain.lua` takes them: what all have in common, if anything, then what each
     has alone. `numbers` says of which batch each is; the tasks of a batch are a group. Events have
     a beginning in common only if the ids are of one length, which stands in it."""
     groups: list[list[Any]] = []
@@ -134,7 +134,7 @@ async def _create_apart(
     wishes = [
         wish
         for task, one, state in zip(tasks, effects, known, strict=True)
-        if state is None  # else the id is taken, which create will say
+        if state is None  # else the id is taken, which the create reports
         and (wish := reserving.wish_of(one, task.id, at.clock.now())) is not None
     ]
     held = await reserving.reserve(at, wishes)

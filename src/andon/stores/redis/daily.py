@@ -1,5 +1,5 @@
 """The daily history: one hash for each UTC day, `daily:DAY`, with a field for each tally of each
-queue; `days` names those there are. The scripts that write events add to it in the same step.
+queue; `days` names the existing ones. The scripts that write events add to it in the same step.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from andon.stores.redis.partitions import Partitions
 
 
 async def read(at: Partitions, queue: str | None, since: int) -> list[Tallied]:
-    """What was counted of a queue, or of all, from a day on; each partition for itself."""
+    """The counts of a queue, or of all, from a day on; each partition by itself."""
     days = range(since, day_of(at.clock.now()) + 1)
     look = _of_all if queue is None else _of_queue
     parts = await asyncio.gather(
@@ -39,7 +39,7 @@ async def _of_all(at: Partitions, partition: int, day: int, _queue: str) -> list
 
 
 async def trim(at: Partitions) -> None:
-    """Drop the days that are not kept any more."""
+    """Drop the days that are no longer kept."""
     first = first_day(at.clock.now())
     for partition in range(at.count):
         days = await at.look(partition, b"SMEMBERS", "days")

@@ -11,11 +11,11 @@ from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import damage
 
 LOADS, ANY_END, SETTLED = 1, 2, 4
-"""What the scripts add up to the flags of an edge."""
+"""The values that the scripts add up to the flags of an edge."""
 
 
 async def link(at: Partitions, links: Sequence[Link]) -> list[Ended]:
-    """Record edges to parents that live; report those that have ended or do not exist."""
+    """Record edges to parents that have not ended; report those that have ended or do not exist."""
     asked = [(link.child, *link.parents) for link in links]
     waits = await at.spread("waits", asked, [link.child for link in links])
     wished: list[tuple[Link, str]] = []
@@ -37,15 +37,15 @@ async def link(at: Partitions, links: Sequence[Link]) -> list[Ended]:
 
 
 async def link_each(at: Partitions, links: Sequence[Link]) -> list[list[Ended]]:
-    """The same, told apart by link."""
+    """The same, by link."""
     ended = await link(at, links)
     return [[end for end in ended if end.child == one.child] for one in links]
 
 
 async def settle(at: Partitions, settlements: Sequence[Settlement]) -> list[int]:
-    """Count dependencies, and mark edges as told; what each leaves to its child.
+    """Count dependencies, and settle edges. Returns the outcome of each for its child.
 
-    The count first: an edge is told only when its child cannot miss it any more.
+    The count comes first: an edge is settled only when its child cannot miss the end any more.
     """
     counted = [(s.child, s.parent, s.satisfied) for s in settlements]
     remaining = await at.spread("settle", counted, [s.child for s in settlements])
@@ -62,7 +62,7 @@ async def _of_edges(
     *,
     lets_go: bool = False,
 ) -> None:
-    """Run a script over edges, given by parent and child; one that is damaged is named."""
+    """Run a script over edges, given by parent and child; a damaged one is named."""
     items = [(parent, child, lets_go) for parent, child in edges]
     replies = await at.spread(name, items, [parent for parent, _ in edges])
     for (parent, child), reply in zip(edges, replies, strict=True):
@@ -107,12 +107,12 @@ async def take_unsettled(at: Partitions, limit: int) -> list[tuple[str, State]]:
 
 
 async def let_go(at: Partitions, edges: Sequence[tuple[str, str]]) -> list[None]:
-    """Edges, given by parent and child, hold nothing up any more."""
+    """Release edges, given by parent and child."""
     await _of_edges(at, "settle_edges", "The mark of an edge", edges, lets_go=True)
     return [None] * len(edges)
 
 
 async def unlink(at: Partitions, edges: Sequence[tuple[str, str]]) -> list[None]:
-    """Forget edges, given by parent and child."""
+    """Remove edges, given by parent and child."""
     await _of_edges(at, "unlink", "The removal of an edge", edges)
     return [None] * len(edges)

@@ -1,8 +1,8 @@
-"""Lists by due time, of what waits for a time: kept by every write, put right where one was not.
+"""Lists by due time, of tasks that wait for a time: kept by every write, corrected if one was not.
 
-A release that does not know these lists writes past them, and what it stored before is not in them.
-So whoever reads one compares its length with that of the list of the same state, and puts it right
-where they differ. While both releases write, a task may be missing from a list until then.
+A release that does not know these lists does not write them, and tasks that it stored are not in
+them. So a reader compares the length of a list with that of the list of the same state, and
+corrects it if they differ. While both releases write, a task may be missing from a list until then.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from andon.model.words import State
 from andon.stores.redis.partitions import Partitions
 
 _AT_ONCE = 200
-"""Lists that one script compares."""
+"""How many lists one script compares."""
 
 
 async def due_lists(at: Partitions, queues: Sequence[str], states: Sequence[State]) -> list[str]:
-    """The lists of these queues and states, all of them right."""
+    """The lists of these queues and states, all of them correct."""
     names = [f"{queue}|{state.value}" for queue in queues for state in states]
 
     async def some(partition: int, names: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""What a server says of itself, and what that means for what has been acknowledged."""
+"""Reads what a server says of itself, and what that means for acknowledged writes."""
 
 from typing import Any
 
@@ -85,7 +85,7 @@ def _with_log(fsync: str) -> dict[str, str]:
         disk = f"{_EVERYTHING}, if the disk honours flushes (appendfsync always)"
     elif fsync == "everysec":
         disk = "up to 2 s of what was acknowledged may be lost (appendfsync everysec)"
-        # While a flush is under way the server answers, and keeps what it would write for later.
+        # While a flush is under way the server answers, and writes to the file later.
         process = (
             f"{_EVERYTHING}, but for what was acknowledged during a flush of the disk, "
             "2 s at most (appendfsync everysec)"
@@ -114,7 +114,7 @@ def _warnings(settings: dict[str, str] | None) -> dict[str, str]:
 
 
 def _weakest(all_settings: list[dict[str, str] | None]) -> dict[str, str] | None:
-    """The settings of the server that promises least; none if one does not tell."""
+    """The settings of the server that promises least; none if one server does not say."""
     told = [settings for settings in all_settings if settings is not None]
     if len(told) < len(all_settings):
         return None

@@ -1,4 +1,4 @@
-"""What a server's refusal means: try again, go elsewhere, or tell the user what to do."""
+"""What a server's refusal means: try again, ask another server, or tell the user what to do."""
 
 from andon.model.errors import (
     AndonError,
@@ -11,7 +11,7 @@ from andon.model.errors import (
 PASSING = frozenset(
     {
         "LOADING",  # reading its data after a start
-        "BUSY",  # a script of somebody else runs too long
+        "BUSY",  # a script of another client runs too long
         "CLUSTERDOWN",
         "TRYAGAIN",  # a slot is on its way to another node
         "MASTERDOWN",
@@ -22,7 +22,7 @@ PASSING = frozenset(
         "UNKILLABLE",
     }
 )
-"""First words of errors that may pass by themselves, so that what met them is tried again."""
+"""First words of errors that may pass by themselves, so that the request is tried again."""
 
 _ADVICE = {
     "OOM": "it has used up its maxmemory; raise it, or delete what is not needed",
@@ -42,12 +42,12 @@ _REFUSED = {
 
 
 def word_of(message: str) -> str:
-    """The first word of an error reply, which says what kind it is."""
+    """The first word of an error reply, which names its kind."""
     return message.partition(" ")[0]
 
 
 def unavailable(where: str, reason: str) -> StoreUnavailable:
-    """What is raised when trying again has not helped."""
+    """The error to raise when trying again has not helped."""
     said = _ADVICE.get(word_of(reason))
     told = f"{said} ({reason})" if said else reason
     return StoreUnavailable(f"The Redis store at {where} cannot be used now: {told}.")

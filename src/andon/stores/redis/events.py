@@ -1,7 +1,7 @@
 """The event log: one list per partition, read by cursor, trimmed from its old end.
 
-A cursor is the mark of the namespace, which tells a cursor of another log, and a place per
-partition. A place's check is made on the server.
+A cursor is the mark of the namespace, by which a cursor of another log is recognised, and a place
+per partition. The server checks the places.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from andon.model.task import TaskEvent
 
 _BEYOND = 10**15
-"""A position that no log reaches, and scripts count up to exactly."""
+"""A position that no log reaches, and up to which scripts count exactly."""
 
 
 class _Part(NamedTuple):
-    """What the script answers, of one partition."""
+    """The script's answer for one partition."""
 
     now: int  #: ms UTC
     mark: str
@@ -47,7 +47,7 @@ async def _read(at: Partitions, partition: int, place: Place | None, limit: int)
 
 
 async def read(at: Partitions, cursor: str, limit: int) -> EventPage:
-    """Events after the cursor; a cursor that names nothing kept here reads on with a gap."""
+    """Events after the cursor; a cursor to events that are not kept here reads on with a gap."""
     mark, asked = _places(cursor, at.count)
     found: list[TaskEvent] = []
     after: list[Place] = []

@@ -1,4 +1,4 @@
-"""Queues, task types and workers: small records in partition 0, limits in every partition."""
+"""Keeps queues, task types and workers: small records in partition 0, limits in every partition."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ _decode_worker = msgspec.msgpack.Decoder(WorkerInfo).decode
 
 
 async def queues(at: Partitions) -> list[QueueConfig]:
-    """Every queue known, configured or not, by name."""
+    """Every known queue, configured or not, by name."""
     found: dict[str, QueueConfig] = {}
     for name in await reading.queue_names(at):
         found[name] = QueueConfig(name=name)
@@ -29,7 +29,7 @@ async def queues(at: Partitions) -> list[QueueConfig]:
 
 
 async def put_queue(at: Partitions, config: QueueConfig, expect: QueueConfig) -> bool:
-    """Replace a queue's configuration if it still is what is expected, and let through what its
+    """Replace a queue's configuration if it still is the expected one, and make ready what its
     limits have room for now."""
     there: bytes | None = await at.look(0, b"HGET", "configs", config.name)
     found = QueueConfig(name=config.name) if there is None else _decode_config(there)
@@ -44,7 +44,8 @@ async def put_queue(at: Partitions, config: QueueConfig, expect: QueueConfig) ->
 
 
 async def _set_limits(at: Partitions, config: QueueConfig) -> None:
-    """Set limits in the other partitions; if somebody else has set the queue meanwhile, his."""
+    """Set limits in the other partitions; if another process has set the queue meanwhile, that
+    one's limits."""
     while True:
         for partition in range(1, at.count):
             await at.run("configure", partition, (config.name, limits(config, at.count)))
@@ -74,7 +75,7 @@ def limits(config: QueueConfig, partitions: int) -> dict[str, float]:
         found["rate"] = config.rate_limit
         found["burst"] = burst_of(config)
     if config.max_size is not None:
-        found["size"] = -(-config.max_size // partitions)  # a share each, rounded up
+        found["size"] = -(-config.max_size // partitions)  # each gets a share, rounded up
         found["discards"] = 1 if config.on_full == "discard-old" else 0
     shared = ("concurrent", "per_key", "rate")
     if partitions > 1 and any(name in found for name in shared):
@@ -83,7 +84,7 @@ def limits(config: QueueConfig, partitions: int) -> dict[str, float]:
 
 
 async def types(at: Partitions) -> list[TypeInfo]:
-    """Every task type published, by name and version."""
+    """Every published task type, by name and version."""
     flat = await at.look(0, b"HGETALL", "types")
     found = [_decode_type(flat[i]) for i in range(1, len(flat), 2)]
     return sorted(found, key=lambda info: (info.name, info.version))
@@ -109,12 +110,12 @@ async def workers(at: Partitions) -> list[WorkerInfo]:
 
 
 async def put_worker(at: Partitions, info: WorkerInfo) -> None:
-    """Say that a worker lives."""
+    """Note that a worker lives."""
     await at.run("put_worker", 0, (info.id, body(encode(info))))
 
 
 async def remove_worker(at: Partitions, worker: str) -> None:
-    """Say that a worker has left."""
+    """Note that a worker has left."""
     await at.run("put_worker", 0, (worker, None))
 
 

@@ -1,9 +1,10 @@
-"""Hints between processes: one channel per namespace and kind of topic, on a connection of its own.
+"""Sends hints between processes: one channel per namespace and kind of topic, on a connection of
+its own.
 
-A process hears of configuration from the start, and of all else once somebody in it listens: who
-only submits is not woken by its own tasks. Whoever subscribes and then looks must not look too
-early: `settled` is awaited before every request, and costs nothing unless a subscription is on its
-way.
+A process gets hints of configuration from the start, and of all else once a listener in it listens:
+a process that only submits is not woken by its own tasks. A caller that subscribes and then reads
+must not read too early: `settled` is awaited before every request, and costs nothing unless a
+subscription is on its way.
 """
 
 import asyncio
@@ -26,10 +27,11 @@ from andon.stores.redis.wire import pack
 
 FROM_THE_START = ("config",)
 HEARD_WITH = {"events": "ready"}
-"""Kinds heard with others: who hints of ready tasks has written events too, and says so once."""
+"""Kinds that come with other kinds: a write that hints of ready tasks has written events too, and
+sends one hint."""
 
 HANDOFF_CHANNEL = "handed-"
-"""What the kind of a process's own channel begins with: the tasks handed to its parked claims."""
+"""The beginning of the kind of a process's own channel: the tasks handed to its parked claims."""
 
 SETTLE_WITHIN_S = 2.0
 PING_EVERY_S = 5.0
@@ -59,7 +61,7 @@ class Subscription:
         self._missed = False
 
     async def open(self) -> None:
-        """Subscribe to what is heard from the start."""
+        """Subscribe to the topics that are subscribed to from the start."""
         self._follow()
         await self.settled()
 
@@ -82,7 +84,8 @@ class Subscription:
             self._follow()
 
     async def settled(self) -> None:
-        """Wait until what is listened to is subscribed to; gives up soon, hints may be lost."""
+        """Wait until the topics of all listeners are subscribed to; gives up soon, as hints may be
+        lost."""
         if self.is_settled:
             return
         self._awaited = True
@@ -142,10 +145,10 @@ class Subscription:
                 await connection.request(b"PING")
 
     def _settle(self) -> None:
-        if self._missed:  # while the connection was away: everybody looks once
+        if self._missed:  # while the connection was lost: every listener looks once
             self._missed = False
             self._hub.hint_all(set(self._hub.listeners))
-        # Who listened before this and asked for nothing since may have missed a hint.
+        # A listener that listened before this and has read nothing since may have missed a hint.
         if not self._awaited:
             for listener in self._early:
                 listener.notify()
@@ -172,7 +175,7 @@ class Subscription:
 
 
 def _handoff(payload: bytes) -> Handoff:
-    """Five lines, then the bodies of definition and status, as `create_alone.lua` tells them."""
+    """Five lines, then the bodies of definition and status, as `create_alone.lua` sends them."""
     token, number, now, fence, size, bodies = payload.split(b"\n", 5)
     name, status_at = token.decode(), int(size)
     return Handoff(
@@ -187,14 +190,16 @@ def _handoff(payload: bytes) -> Handoff:
 
 
 class Refills:
-    """Wakes the claimers of a rate-limited queue when its next token is there: no write will."""
+    """Wakes the claimers of a rate-limited queue when its next token is there: no write will do
+    so."""
 
     def __init__(self, hub: Hub) -> None:
         self._hub = hub
         self._alarms: dict[str, asyncio.TimerHandle] = {}
 
     def expect(self, queue: str, seconds: float) -> None:
-        """A token will be there in so many seconds; the slow poll serves what is further off."""
+        """Set the alarm for a token that will be there in so many seconds; the slow poll serves
+        what is further off."""
         if queue in self._alarms or seconds > SLOW_POLL_S:
             return
 
@@ -205,7 +210,7 @@ class Refills:
         self._alarms[queue] = asyncio.get_running_loop().call_later(seconds, refilled)
 
     def close(self) -> None:
-        """Wake nobody any more."""
+        """Stop waking claimers."""
         for alarm in self._alarms.values():
             alarm.cancel()
         self._alarms.clear()

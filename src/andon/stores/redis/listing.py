@@ -1,9 +1,9 @@
-"""What tasks of an older release stand in of the lists by name, entered once, as a store is opened.
+"""Enters tasks of an older release in the lists by name, once, as a store is opened.
 
-Which lists those are is told by the record alone (`lifecycle.indexes.lists_of`), so every record
-is read. Writers of older releases are kept out before it begins (`setup.lua`), and what moves
-meanwhile is entered by its move. Cut short anywhere, it is begun anew by the next who opens the
-store.
+Only the record says which lists those are (`lifecycle.indexes.lists_of`), so every record is read.
+Writers of older releases are kept out before it begins (`setup.lua`), and tasks that move meanwhile
+are entered by their moves. If it is cut short anywhere, the next process that opens the store
+begins it anew.
 """
 
 import logging
@@ -47,7 +47,7 @@ async def _enter_all(at: Partitions, partition: int, name: str) -> None:
 
 
 async def _items(at: Partitions, partition: int, ids: Sequence[str]) -> list[tuple[Any, ...]]:
-    """Those that stand in lists, as `enter_lists.lua` takes them."""
+    """The records that stand in lists, as `enter_lists.lua` takes them."""
     reply = await at.run("get", partition, ids)
     items: list[tuple[Any, ...]] = []
     for i, task_id in enumerate(ids):

@@ -1,4 +1,4 @@
-"""Which server, as whom, and under which namespace: the parts of a Redis URL."""
+"""The parts of a Redis URL: which server, which user, and which namespace."""
 
 import re
 from typing import Any
@@ -29,7 +29,7 @@ Address = tuple[str, int]
 
 
 class Location(msgspec.Struct, frozen=True, kw_only=True):
-    """A URL taken apart."""
+    """A parsed URL."""
 
     kind: str  #: single, cluster or sentinel
     tls: bool
@@ -39,22 +39,22 @@ class Location(msgspec.Struct, frozen=True, kw_only=True):
     password: str = ""
     database: int = 0
     namespace: str = "andon"
-    partitions: int | None = None  #: None takes what the namespace was made with
+    partitions: int | None = None  #: None: the number that the namespace was made with
     max_events: int = MAX_EVENTS
     wait: int = 0  #: replicas that must have a write before it is answered
-    wait_ms: int = 1_000  #: how long they are waited for
+    wait_ms: int = 1_000  #: how long to wait for them
     ca: str = ""  #: file of the authorities that a TLS server's certificate is checked against
 
     @property
     def shown(self) -> str:
-        """Where it is, without the password."""
+        """Where the store is, without the password."""
         hosts = ",".join(f"{host}:{port}" for host, port in self.addresses)
         service = f"{self.service}@" if self.service else ""
         return f"{service}{hosts}/{self.database} namespace {self.namespace}"
 
 
 def parse(url: str) -> Location:
-    """Take a URL apart; `ConfigurationError` says what is wrong with it."""
+    """Parse a URL; `ConfigurationError` says what is wrong with it."""
     parts = split(url)
     if parts.scheme not in _KINDS:
         raise ConfigurationError(f"{parts.scheme}:// does not name a Redis store; use redis://.")

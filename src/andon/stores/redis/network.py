@@ -1,4 +1,4 @@
-"""The way to the servers: which one holds a partition, connections to it, and trying again.
+"""Reaches the servers: finds the one that holds a partition, connects to it, and tries again.
 
 Every script is idempotent (by task id, write id or claim token), so one whose reply was lost is
 simply sent again, for `PATIENCE_S` at most. A server that has become a replica, a slot that has
@@ -32,14 +32,14 @@ from andon.stores.redis.tls import context_for, untrusted
 from andon.stores.redis.wire import Words, pack, refused
 
 PATIENCE_S = 3.0
-"""How long an operation is tried again before `StoreUnavailable`. Engine and worker try again in
-their turn, and a worker that is told to leave waits for several operations."""
+"""How long an operation is tried again before `StoreUnavailable`. Engine and worker also retry, and
+a worker that is told to stop waits for several operations."""
 
 BACKOFF = ExponentialBackoff(0.02, 1.0)
-"""Between tries."""
+"""The waits between tries."""
 
 _NOT_HERE = frozenset({"ASK", "MOVED", "READONLY"})
-"""Refusals that mean another server."""
+"""Refusals that mean that another server must be asked."""
 
 
 class Network:
@@ -50,7 +50,7 @@ class Network:
         self._clock = clock
         self._connections: dict[Address, Connection] = {}
         self._connecting: dict[Address, asyncio.Lock] = {}
-        self._straight: Connection | None = None  #: where all is asked for that needs no detour
+        self._straight: Connection | None = None  #: for all requests that need no lookup
         self._primary: Address | None = None
         self._slots = SlotMap()
         self._closed = False
@@ -58,7 +58,7 @@ class Network:
         self._rng = random.Random()
 
     async def close(self) -> None:
-        """End all connections; who still waits gets `StoreUnavailable`."""
+        """End all connections; callers that still wait get `StoreUnavailable`."""
         self._closed = True
         connections = list(self._connections.values())
         self._connections.clear()
@@ -70,7 +70,7 @@ class Network:
     async def call(self, partition: int, words: Words, script: Script | None = None) -> Any:
         """Send a command to the server that holds a partition, until it is answered.
 
-        Raises what `errors.refusal` makes of an answer that trying again cannot change.
+        Raises the error that `errors.refusal` makes of an answer that trying again cannot change.
         """
         reply = await self.ask(partition, words, script)
         reason = refused(reply)
@@ -110,7 +110,7 @@ class Network:
                 reason = refused(reply)
                 word = word_of(reason)
                 if straight is not None and word in _NOT_HERE:
-                    self._straight = None  # so the long way, which knows what to do
+                    self._straight = None  # so take the long way, which handles it
                     continue
                 if word == "NOSCRIPT" and script is not None:
                     request = pack((b"EVAL", script.text, *words[2:]))
@@ -127,7 +127,7 @@ class Network:
         return f"The Redis store at {self.location.shown} is not open."
 
     async def _send(self, partition: int, request: bytes) -> Any:
-        """The reply of the server that holds the partition now, wherever that turns out to be."""
+        """The reply of the server that holds the partition now, whichever that is."""
         address = await self._address(partition)
         try:
             reply = await self._exchange(address, request)
@@ -184,8 +184,8 @@ class Network:
         return connection
 
     def _take_for_straight(self, address: Address, connection: Connection) -> None:
-        """Ask there from now on without a look at who holds what: that is four coroutines less for
-        each request. Not where that may change, or where replicas must confirm writes."""
+        """Send requests there from now on without a lookup of the server: that is four coroutines
+        less for each request. Not if the server may change, or if replicas must confirm writes."""
         location = self.location
         if location.kind == "single" and not location.wait and address == location.addresses[0]:
             self._straight = connection
@@ -202,7 +202,7 @@ class Network:
     # --- who holds what ---
 
     async def any_address(self) -> Address:
-        """A server that hears the hints of all."""
+        """A server that gets the hints of all."""
         return await self._address(0)
 
     async def primaries(self, partitions: int) -> dict[Address, int]:
@@ -306,7 +306,7 @@ def handshake(location: Location, *, plain: bool) -> list[Words]:
 
 
 def _let_go(reply: asyncio.Future[Any]) -> None:
-    """Nobody waits for this reply; its loss is told by those that follow."""
+    """A reply for which no caller waits; the requests that follow notice a lost connection."""
     reply.add_done_callback(lambda done: done.cancelled() or done.exception())
 
 

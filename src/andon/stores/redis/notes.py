@@ -1,4 +1,5 @@
-"""Notes: small values beside the tasks, those of a scope in one hash, in the scope's partition."""
+"""Keeps notes: small values beside the tasks, those of a scope in one hash, in the scope's
+partition."""
 
 from collections.abc import Sequence
 from typing import Any, cast

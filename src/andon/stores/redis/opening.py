@@ -1,4 +1,4 @@
-"""Making a namespace, or finding that it is ours and fits."""
+"""Makes a namespace, or checks that Andon made it and that it fits."""
 
 import secrets
 from typing import Any
@@ -12,11 +12,11 @@ SCHEMA_VERSION = 2
 """2: ready tasks stand in lanes by kind."""
 
 _UNLISTED = b"1"
-"""What is said of a partition whose tasks still have to be entered in the lists by name."""
+"""The mark of a partition whose tasks still have to be entered in the lists by name."""
 
 
 async def set_up(partitions: Partitions) -> None:
-    """Set up what is missing; take over the number of partitions that is recorded."""
+    """Set up what is missing; use the number of partitions that is recorded."""
     location = partitions.location
     wanted = location.partitions
     first = await _prepare(partitions, 0, wanted or 1)

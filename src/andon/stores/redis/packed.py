@@ -1,7 +1,7 @@
-"""What scripts are given and keep as packed lists. The order of the fields here is the one list:
-Lua has their places as `{{fields.entry STATE, QUEUE}}`. Python sends fields by name, but for the
-entry and the item of a create, which are tuples for speed: `tests/stores/redis/test_fields.py`
-holds these against the list, and shuffles it.
+"""What scripts get and keep as packed lists. The order of the fields here is the only one: Lua gets
+their places from `{{fields.entry STATE, QUEUE}}`. Python sends fields by name, except the entry and
+the item of a create, which are tuples for speed: `tests/stores/redis/test_fields.py` compares these
+with the order here, and shuffles it.
 
 An index entry is kept with its record, and other releases read it: new fields go to the end.
 """

@@ -1,4 +1,4 @@
-"""Scripts run where the keys are: one partition, those of some ids, or all of them."""
+"""Runs scripts where the keys are: in one partition, in those of some ids, or in all of them."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,10 +19,10 @@ from andon.stores.redis.scripts import Script, script
 from andon.stores.redis.wire import Words, refused
 
 Parts = tuple[Sequence[Any], Sequence[bytes | str]]
-"""Groups of items that share most, and the parts of each item, as scripts take them as they are."""
+"""Groups of items that share most, and the parts of each item, in the form that scripts take."""
 
 MOST_IN_PARTS = 500
-"""Most items given in parts: scripts hand two words of each to one command."""
+"""The most items given in parts: scripts pass two words of each to one command."""
 
 
 def is_short(ids: Sequence[str]) -> bool:
@@ -47,14 +47,14 @@ class Partitions:
         self.handed_off = (
             False  #: the newest record that was created alone was handed to a parked claim
         )
-        self.told: set[tuple[str, int]] = set()  #: codes whose own kinds were told to a partition
+        self.told: set[tuple[str, int]] = set()  #: codes whose own kinds were sent to a partition
         self.newest = NewestBeginning()
         self._subscription = subscription
 
     @cached_property
     def parks_claims(self) -> bool:
-        """Whether claims can be parked, to be asked of an open store: where one server holds
-        everything, and a write counts as soon as it is made there."""
+        """Whether claims can be parked, for an open store only: if one server holds everything, and
+        a write counts as soon as it is made there."""
         location = self.location
         return self.count == 1 and location.kind == "single" and not location.wait
 
@@ -101,7 +101,7 @@ class Partitions:
     ) -> list[Any]:
         """The reply of a server that had to be set up first. Raises any other refusal."""
         if word_of(reason) == "ANDONEMPTY" and self.set_up is not None:
-            await self.set_up(self, partition)  # a server that was emptied, or came back so
+            await self.set_up(self, partition)  # a server that was emptied, or came back empty
             reply = await self.network.ask(partition, words, found)
             reason = refused(reply)
             if not reason:
@@ -109,14 +109,15 @@ class Partitions:
         raise refusal(self.location.shown, reason)
 
     async def look(self, partition: int, command: bytes, key: str, *words: str | int) -> Any:
-        """One plain command on one key: what is asked for at every poll needs no script."""
+        """Run one plain command on one key: what every poll asks for needs no script."""
         if not self._subscription.is_settled:
             await self._subscription.settled()
         whole = prefix(self.location.namespace, partition) + key
         return await self.network.call(partition, (command, whole, *words))
 
     async def spread(self, name: str, items: Sequence[Any], ids: Sequence[str]) -> list[Any]:
-        """Run a script over items, each in the partition of its id; answers in their order."""
+        """Run a script over items, each in the partition of its id. Returns answers in their
+        order."""
         if not items:
             return []
         if self.count == 1:
@@ -143,8 +144,8 @@ class Partitions:
     async def spread_parts(
         self, name: str, ids: Sequence[str], parts_of: Callable[[Sequence[int]], Parts]
     ) -> list[Any]:
-        """Run a script over items that it may do in a short way, given what it takes of those at
-        some places; answers in their order, None of those that went that way."""
+        """Run a script over items that may take its fast path, given what that takes of those at
+        some places. Returns answers in their order, None for those that took it."""
         if self.count == 1:
             groups, parts = parts_of(range(len(ids)))
             answers = (await self.run_packed(name, 0, encode(groups), parts))[1:]
@@ -163,7 +164,7 @@ class Partitions:
         return answers
 
     async def everywhere(self, name: str, arguments: Any) -> list[list[Any]]:
-        """Run a script in every partition; replies by partition."""
+        """Run a script in every partition. Returns replies by partition."""
         return await asyncio.gather(
             *(self.run(name, partition, arguments) for partition in range(self.count))
         )

@@ -1,4 +1,4 @@
-"""Reading records, pages, histories and counts."""
+"""Reads records, pages, histories and counts."""
 
 import asyncio
 from collections.abc import Sequence
@@ -19,24 +19,25 @@ from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import event_of, is_apart, order_in, task_of
 
 QUEUES_AT_ONCE = 50
-"""Queues that one script looks at: others wait while it runs."""
+"""How many queues one script reads: others wait while it runs."""
 
 LISTS_AT_ONCE = 200
-"""Lists that one script looks at."""
+"""How many lists one script reads."""
 
 MOST_LISTS = 10_000
-"""Lists that one call looks at. With more queues than that, tasks of all queues come by groups of
+"""How many lists one call reads. With more queues than that, tasks of all queues come by groups of
 queues, each in its order."""
 
 MOST_LOOKED = 500
-"""Records that one call looks at for those that are like what is asked for, unless it may give
-more. Fewer than `SCAN_BUDGET`: each is read whole, by the one thread that serves everybody."""
+"""How many records one call reads to find those that match the query, unless its limit is higher.
+Fewer than `SCAN_BUDGET`: each is read whole, by the one thread that serves all clients."""
 
 MOST_IDS = 10_000
-"""Ids that one call looks at for those that begin so; then it says how far it has come."""
+"""How many ids one call reads to find those with a beginning; then it says up to where it has
+read."""
 
 _IDS_AT_ONCE = 4_000
-"""Ids that one script looks at."""
+"""How many ids one script reads."""
 
 _ROW = 7
 _PARTS_OF_GROUP = 4
@@ -44,7 +45,7 @@ _Place = tuple[int, str]
 
 
 async def read(at: Partitions, ids: Sequence[str]) -> list[Task | None]:
-    """Records in the order asked for."""
+    """Records in the order of the request."""
     found: list[Task | None] = [None] * len(ids)
 
     async def one(partition: int, places: Sequence[int]) -> None:
@@ -61,13 +62,15 @@ async def read(at: Partitions, ids: Sequence[str]) -> list[Task | None]:
 
 
 async def states(at: Partitions, ids: Sequence[str]) -> list[State | None]:
-    """States of records, or those that ones deleted within the window ended in."""
+    """States of records; of those deleted within the submit window the states in which they
+    ended."""
     replies = await at.spread("states", ids, ids)
     return [State(reply.decode()) if reply else None for reply in replies]
 
 
 async def history(at: Partitions, task_id: str) -> History:
-    """All moves: those kept apart if the version tells of any, else those in the status."""
+    """All moves: those kept apart if the version says that there are any, else those in the
+    status."""
     reply = await at.run("history", at.of(task_id), (task_id,))
     task = task_of(task_id, reply[2:])
     if task is None:
@@ -93,7 +96,7 @@ def _tombstone(reply: Any) -> Tombstone | None:
 
 
 async def discarded(at: Partitions, ids: Sequence[str]) -> list[Discarded | None]:
-    """The last two moves of records that were discarded at their end within the window."""
+    """The last two moves of records that were discarded at their end within the submit window."""
     replies = await at.spread("discarded", ids, ids)
     return [
         discarded_of(task_id, [event_of(packed) for packed in reply])
@@ -102,7 +105,7 @@ async def discarded(at: Partitions, ids: Sequence[str]) -> list[Discarded | None
 
 
 def absent(task_id: str, why: str) -> None:
-    """What there is of an id that cannot be asked for: nobody can have it."""
+    """The answer for an id that cannot be encoded: no task can have it."""
 
 
 # --- pages ---
@@ -131,9 +134,8 @@ async def find(at: Partitions, query: Query) -> Page:
 
 
 def _goes_by_queues(query: Query) -> bool:
-    """Whether the lists of queues are looked at, and not one of a key, a group, a name or dead
-    letters.
-    (Who asks by how an id begins has all lists looked through in any case.)"""
+    """Whether the lists of queues are read, and not one of a key, a group, a name or dead letters.
+    (A query by the beginning of an id reads all lists in any case.)"""
     if query.due_first:
         return True
     return (
@@ -146,14 +148,14 @@ def _goes_by_queues(query: Query) -> bool:
 
 
 def _last_of_group(names: Sequence[str], query: Query) -> str:
-    """The last of these queues whose lists one call looks at; empty if it looks at all."""
+    """The last of these queues whose lists one call reads; empty if it reads all."""
     most = max(MOST_LISTS // max(len(_states(query)), 1), 1)
     return names[most - 1] if len(names) > most else ""
 
 
 def _parse_group(cursor: str) -> tuple[tuple[str, str] | None, str]:
-    """The first and the last queue of the group that a page was of ("": all that follow), and the
-    place in it."""
+    """The first and the last queue of the group to which a page belongs ("": all that follow), and
+    the place in it."""
     if not cursor.startswith("@"):
         return None, cursor
     parts = cursor.split("@")
@@ -163,8 +165,8 @@ def _parse_group(cursor: str) -> tuple[tuple[str, str] | None, str]:
 
 
 def _states(query: Query) -> Sequence[State]:
-    """The states whose lists are walked. Who asks for a worker's runs looks through all that run:
-    an index of them would cost every run two writes."""
+    """The states whose lists are read. A query for a worker's runs reads all active tasks: an index
+    of them would cost every run two writes."""
     if query.due_first:
         return due_states(query)
     return (State.ACTIVE,) if query.worker is not None else query.states or tuple(State)
@@ -177,8 +179,8 @@ async def _find(at: Partitions, query: Query, queues: Sequence[str]) -> Page:
     found: list[Task] = []
     looked = 0
     while True:
-        # One more than are wanted, to know whether there are more; and as many again as were looked
-        # at, for each look asks all lists, however little is found.
+        # One more than are wanted, to know whether there are more; and as many again as were read,
+        # since each read asks all lists, however little is found.
         most = min(MAX_BATCH, max(query.limit - len(found) + 1, 20, looked))
         places, upto = await walk.beyond(place, most)
         records = await read(at, [task_id for _, task_id in places]) if places else []
@@ -197,7 +199,7 @@ async def _find(at: Partitions, query: Query, queues: Sequence[str]) -> Page:
 
 
 class _Walk:
-    """Goes along the lists of a query's axis, in its order."""
+    """Reads along the lists of a query's axis, in its order."""
 
     def __init__(self, at: Partitions, lists: Sequence[str], query: Query) -> None:
         self._at = at
@@ -209,13 +211,13 @@ class _Walk:
         self._upto: _Place | None = None
 
     def is_over(self, is_full: bool) -> bool:
-        """Whether the page ends here. Who asks how ids begin is not kept waiting to be told whether
-        there are more, nor for a full page: who wants that asks again from here."""
+        """Whether the page ends here. A query by the beginning of ids waits neither to learn
+        whether there are more, nor for a full page: the caller asks again from here."""
         return self._begin is not None and (is_full or self._ids >= MOST_IDS)
 
     async def beyond(self, place: _Place | None, most: int) -> tuple[list[_Place], _Place | None]:
-        """At most so many places that come next, and how far the lists were looked through for
-        them; None is to their end. (Each is a record to read: what else was found is kept.)"""
+        """At most so many places that come next, and up to where the lists were read for them;
+        None: to their end. (Each is a record to read: the other places found are kept.)"""
         if not self._ahead:
             self._ahead, self._upto, looked = await _next_places(
                 self._at, self._lists, self._begin or "", place, most, newest=self._newest
@@ -234,11 +236,12 @@ async def _next_places(
     *,
     newest: bool,
 ) -> tuple[list[_Place], _Place | None, int]:
-    """The next places of tasks whose ids begin so (in any way, if it is empty), all there are up to
-    the second, and how many ids were looked at. The lists are looked through some at a time, by
-    scripts that keep nobody waiting; an index of ids would cost every submit a write."""
+    """The next places of tasks whose ids have that beginning (any id, if it is empty), all there
+    are up to the second result, and how many ids were read. The lists are read a part at a time, by
+    short scripts that do not make others wait; an index of ids would cost every submit a write."""
     created, after = place if place is not None else (None, "")
-    # In any way: twice as many as are wanted, for some lie beyond what all lists have reached.
+    # Any id: twice as many as are wanted, as some lie beyond the point up to which all lists were
+    # read.
     budget, most = (_IDS_AT_ONCE, most) if begin else (2 * most, 2 * most)
     found: set[_Place] = set()
     upto: _Place | None = None
@@ -278,7 +281,7 @@ async def _axis(at: Partitions, query: Query, queues: Sequence[str]) -> list[str
 
 
 async def queue_names(at: Partitions) -> list[str]:
-    """The queues known in any partition."""
+    """The known queues of all partitions."""
     looks = (at.look(partition, b"SMEMBERS", "queues") for partition in range(at.count))
     replies: list[list[bytes]] = await asyncio.gather(*looks)
     return sorted({name.decode() for reply in replies for name in reply})
@@ -324,7 +327,7 @@ async def _stats_of(at: Partitions, queues: Sequence[str]) -> list[QueueStats]:
 
 
 async def _oldest(at: Partitions, queue: str) -> int | None:
-    """Since when the oldest ready task waits."""
+    """Since when the oldest ready task has been waiting."""
     oldest: list[int] = []
     for partition in range(at.count):
         place: int | bytes = 0
@@ -336,7 +339,7 @@ async def _oldest(at: Partitions, queue: str) -> int | None:
 
 
 async def ready_kinds(at: Partitions, queues: Sequence[str]) -> list[ReadyKind]:
-    """The kinds of which a queue has something ready; some queues at a time."""
+    """The kinds of which a queue has ready tasks; some queues at a time."""
     wanted = set(queues)
     found: dict[tuple[str, str], int] = {}
     for partition in range(at.count):

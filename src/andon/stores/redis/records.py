@@ -1,4 +1,4 @@
-"""Between hashes and records: what is packed how, and what does not decode."""
+"""Converts between hashes and records: packs the parts, and recognises what does not decode."""
 
 from typing import Any
 
@@ -19,17 +19,18 @@ from andon.stores.kit.codec import (
 )
 
 MOST_COUNTED = 2**53 - 1
-"""Up to here scripts and sorted sets count exactly."""
+"""The largest number up to which scripts and sorted sets count exactly."""
 
 LEVEL = 2**42
-"""What a level of priority is worth in the score of a lane; ms since 1970 stay below till 2109."""
+"""The step between levels of priority in the score of a lane; ms since 1970 stay below it till
+2109."""
 
 FIRST_APART = 13
 """Revision from which a task's moves are kept apart too: its status carries the last 16 only, and
 a claim writes none, so the list is begun while the status has them all."""
 
 _ROW = 7
-"""An id and its parts, as `records.lua` hands records out."""
+"""An id and its parts, as `records.lua` returns records."""
 
 
 class _Cell(msgspec.Struct, array_like=True, gc=False):
@@ -66,11 +67,11 @@ _decode_aside = msgspec.msgpack.Decoder(tuple[int, int, str, str]).decode
 
 
 _HEADS = tuple(bytes((0xA0 | n,)) if n < 32 else bytes((0xD9, n)) for n in range(2**8))
-"""What a packed string begins with, by its length."""
+"""The beginning of a packed string, by its length."""
 
 
 def body(packed: bytes) -> msgspec.Raw:
-    """Bytes as a packed argument holds them: as a string, for Lua's reader knows no other bytes."""
+    """Bytes as a packed argument holds them: as a string, as Lua's reader knows no other bytes."""
     size = len(packed)
     if size < 2**8:
         return msgspec.Raw(_HEADS[size] + packed)
@@ -80,7 +81,7 @@ def body(packed: bytes) -> msgspec.Raw:
 
 class _Entries:
     """Packs what scripts know of a record: its index entry, in the places named in `common.lua`.
-    Tasks that move together mostly have the same, which is then packed once."""
+    Tasks that move together mostly have the same entry, which is then packed once."""
 
     def __init__(self) -> None:
         self._last: tuple[tuple[Any, ...], msgspec.Raw] = ((), msgspec.Raw())  # one, for threads
@@ -88,7 +89,7 @@ class _Entries:
     def __call__(self, entry: IndexEntry, task: Task, status: Status) -> msgspec.Raw:
         number = status.runs[-1].number if status.runs else 0
         told = (entry, status.created_at, number, status.fence)
-        if entry.unique_key is not None:  # then a policy has a say too
+        if entry.unique_key is not None:  # then it depends on the policy, too
             return body(_pack_entry(entry, task, status, number))
         last, packed = self._last
         if told != last:
@@ -116,7 +117,7 @@ def score_of(ready: ReadyEntry) -> str:
 
 
 def order_in(score: bytes) -> int:
-    """Since when a task with this score waits, ms UTC."""
+    """Since when a task with this score has been waiting, ms UTC."""
     return int(float(score)) % LEVEL
 
 
@@ -132,7 +133,7 @@ def _pack_entry(entry: IndexEntry, task: Task, status: Status, number: int) -> b
             policy = status.policy or task.definition.policy
             frees = "active" not in policy.unique_states
     return encode(
-        (  # in the order of `PackedEntry`; to name each field would cost 4 us
+        (  # in the order of `PackedEntry`; naming each field would cost 4 us
             entry.state,
             entry.queue,
             kind,
@@ -199,7 +200,7 @@ def event_of(packed: bytes) -> TaskEvent:
 
 
 def damage(why: bytes) -> str:
-    """What is wrong with a record that a script could not change."""
+    """The error of a record that a script could not change."""
     said = why.decode(errors="replace")
     if "WRONGTYPE" in said:
         return "another application uses its key, or the key is damaged; delete it by hand"
@@ -207,19 +208,19 @@ def damage(why: bytes) -> str:
 
 
 def created_in(version: bytes) -> int:
-    """When a record was created, as its version tells also where the record does not decode."""
+    """When a record was created; its version says so even if the record does not decode."""
     words = version.split(b" ")
     return int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
 
 
 def is_apart(version: bytes) -> bool:
-    """Whether a record's moves are kept apart, as its version tells."""
+    """Whether a record's moves are kept apart, as its version says."""
     words = version.split(b" ")
     return len(words) > 2 and words[2].endswith(b"h")
 
 
 def task_of(task_id: str, parts: list[Any]) -> Task | None:
-    """The record of the parts that scripts hand out; bare if it does not decode."""
+    """The record of the parts that scripts return; bare if it does not decode."""
     definition_body, status_body, cell_body, result, state, version = parts
     if version is None:
         if state is None:

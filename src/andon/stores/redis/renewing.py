@@ -1,5 +1,5 @@
-"""Renewals: the run cell only; no revision, no event (docs/rulings.md, R4). Those that must not
-need the store's loop go by a loop and connections of their own."""
+"""Renews leases: writes the run cell only; no revision, no event (docs/rulings.md, R4). Renewals
+that must not depend on the store's loop have a loop and connections of their own."""
 
 import asyncio
 from collections.abc import Sequence
@@ -20,11 +20,11 @@ from andon.stores.redis.routes import prefix
 from andon.stores.redis.scripts import script
 
 MOST_LEASE_MS = 2**52
-"""With the time of now it stays below what scripts count exactly."""
+"""Added to the present time it stays below what scripts count exactly."""
 
 ANSWERED_WITHIN_S = 3.0
 """How long a blocking call waits, with all its tries: less than any lease that can be kept over a
-connection which hangs."""
+connection that hangs."""
 
 _VERDICTS = {b"o": Verdict.OK, b"c": Verdict.CANCEL, b"l": Verdict.LOST}
 
@@ -36,7 +36,7 @@ async def renew(at: Partitions, renewals: Sequence[Renewal]) -> list[Verdict]:
 
 
 def verdicts(replies: Sequence[Any]) -> list[Verdict]:
-    """What the script says of each; of a damaged cell it says why it cannot be renewed."""
+    """The script's answer for each; for a damaged cell it says why it cannot be renewed."""
     return [Verdict.INVALID if isinstance(reply, list) else _VERDICTS[reply] for reply in replies]
 
 
@@ -71,7 +71,7 @@ class Renewer:
         return replies
 
     def close(self) -> None:
-        """Let go of the connections; a call in flight fails. Blocks for a moment."""
+        """Close the connections; a call in flight fails. Blocks for a moment."""
         self._thread.close(self._let_go)
 
     async def _let_go(self) -> None:

@@ -1,8 +1,9 @@
-"""Unique keys of a store with several partitions: reservations in the key's own partition.
+"""Reserves unique keys in a store with several partitions: each in the key's own partition.
 
-A reservation is a hint, its holder's record the truth. It is made before the record is written and
-let go after the record has left the states in which it holds, so a crash in between leaves one that
-nobody holds: whoever finds it looks at the record, and takes it over if that stands as it was seen.
+A reservation is a hint, its holder's record decides. It is made before the record is written and
+dropped after the record has left the states in which it holds the key, so a crash in between leaves
+one without a holder: a process that finds it reads the record, and takes the reservation over if it
+still stands as it was read.
 """
 
 from collections.abc import Sequence
@@ -26,7 +27,7 @@ class Wish(msgspec.Struct, frozen=True):
 
 
 def wish_of(effects: Effects, task_id: str, now: int) -> Wish | None:
-    """The wish that a write has by its effects, unless the period has passed."""
+    """The key that a write needs by its effects, unless the period has passed."""
     key, entry = effects.key_to_reserve(now), effects.entry
     if key is None or entry is None:
         return None
@@ -34,7 +35,8 @@ def wish_of(effects: Effects, task_id: str, now: int) -> Wish | None:
 
 
 async def reserve(at: Partitions, wishes: Sequence[Wish]) -> dict[str, str]:
-    """Reserve keys for tasks; for those that could not be, the task's id to the holder's."""
+    """Reserve keys for tasks. Returns, for keys that could not be reserved, the holder's id by the
+    task's id."""
     refused: dict[str, str] = {}
     first: dict[str, str] = {}
     for wish in wishes:
@@ -70,7 +72,7 @@ def _holder(found: str) -> str:
 
 
 def _before(found: str) -> str:
-    """The task that had reserved it before, and holds it still if the other was never written."""
+    """The task that had reserved it before, and still holds it if the other was never written."""
     parts = found.split(" ")
     return parts[3] if len(parts) > 3 else ""
 
@@ -83,7 +85,7 @@ async def _holds(at: Partitions, holder: str, key: str, age: int) -> bool:
 
 
 async def let_go(at: Partitions, held: Sequence[tuple[str, str]]) -> None:
-    """Let go of (key, task) where the task's record does not hold the key any more."""
+    """Drop the reservations (key, task) whose task's record does not hold the key any more."""
     for key, task_id in held:
         partition = at.of(key)
         seen = (await at.run("reserved", partition, [key]))[1].decode()

@@ -1,4 +1,4 @@
-"""Restoring: records moved in from another store, in whatever state they were there."""
+"""Restores records from another store, in the states that they had there."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ def _flags(edge: Edge) -> int:
 
 
 async def restore(at: Partitions, snapshots: Sequence[Snapshot]) -> list[bool]:
-    """Write those whose id is free; which they were, in order."""
+    """Write those whose id is free. Returns for each, in order, whether it was."""
     entries = [entry_of(snapshot.task) for snapshot in snapshots]
     items = [
         _item(snapshot, entry, keeps_key=at.count == 1)
@@ -38,7 +38,7 @@ async def restore(at: Partitions, snapshots: Sequence[Snapshot]) -> list[bool]:
             for one, snapshot, done in zip(effects, snapshots, restored, strict=True)
             if done and (wish := reserving.wish_of(one, snapshot.task.id, now)) is not None
         ]
-        await reserving.reserve(at, wishes)  # a key that another task holds stays with that one
+        await reserving.reserve(at, wishes)  # a key that another task holds stays with that task
     return restored
 
 
@@ -70,7 +70,7 @@ def _item(snapshot: Snapshot, entry: IndexEntry, *, keeps_key: bool) -> RestoreI
 
 
 def _is_apart(snapshot: Snapshot) -> bool:
-    """Whether the moves are kept apart: what the status does not carry, or not for long."""
+    """Whether the moves are kept apart: the status does not carry them all, or soon will not."""
     status = snapshot.task.status
     kept = [event.revision for event in snapshot.history]
     carried = [event.revision for event in status.events]

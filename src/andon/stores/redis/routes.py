@@ -1,4 +1,5 @@
-"""Who holds what: from the replies of sentinels and cluster nodes to addresses. Pure."""
+"""Which server holds which partition: from the replies of sentinels and cluster nodes to addresses.
+Pure."""
 
 import binascii
 from functools import lru_cache
@@ -14,7 +15,7 @@ ASK_FOR_SLOTS = (b"CLUSTER", b"SLOTS")
 
 @lru_cache(maxsize=1024)
 def prefix(namespace: str, partition: int) -> str:
-    """What all keys of a partition begin with; the braces keep them in one slot."""
+    """The beginning of all keys of a partition; the braces keep them in one slot."""
     return f"{{{namespace}:{partition}}}:"
 
 
@@ -24,7 +25,7 @@ def slot_of(namespace: str, partition: int) -> int:
 
 
 def ask_for_primary(service: str) -> tuple[bytes | str, ...]:
-    """What a sentinel is asked."""
+    """The question to a sentinel."""
     return (b"SENTINEL", b"get-master-addr-by-name", service)
 
 
@@ -37,7 +38,7 @@ def primary_in(reply: Any) -> Address | None:
 
 
 class SlotMap:
-    """Which node serves which slots, as one node told; empty until it is read."""
+    """Which node serves which slots, from the reply of one node; empty until it is read."""
 
     def __init__(self) -> None:
         self._ranges: list[tuple[int, int, Address]] = []
@@ -46,12 +47,12 @@ class SlotMap:
         return bool(self._ranges)
 
     def clear(self) -> None:
-        """Forget it: something has moved."""
+        """Forget all: something has moved."""
         self._ranges.clear()
 
     def read(self, reply: list[Any], asked: Address) -> None:
-        """Take a reply to CLUSTER SLOTS; a node that does not know its own host is where it was
-        asked."""
+        """Take a reply to CLUSTER SLOTS; a node that does not know its own host is at the address
+        that was asked."""
         self._ranges = [
             (first, last, (owner[0].decode() or asked[0], owner[1]))
             for first, last, owner, *_ in reply
@@ -63,6 +64,6 @@ class SlotMap:
 
 
 def redirected_to(reason: str, asked: Address) -> Address:
-    """Where a redirection points to; without a host, to the one that was asked."""
+    """The target of a redirection; without a host it is the one that was asked."""
     host, _, port = reason.split()[2].rpartition(":")
     return host or asked[0], int(port)

@@ -11,25 +11,25 @@ from andon.stores.redis.packed import FIELDS
 _FOLDER = files("andon.stores.redis") / "lua"
 
 SHARED = ("common", "lanes", "records")
-"""Files of what scripts share; each uses what stands in those before it."""
+"""Files of shared parts of scripts; each uses what stands in those before it."""
 
 FIRST = {
     "create": ("create_alone", "create_plain"),
     "claim": ("claim_plain",),
     "commit": ("commit_plain",),
 }
-"""Scripts that begin with others, before any shared part is there: for most of what they are given
-one of these returns the answer, for all else it goes on to the rest."""
+"""Scripts that begin with others, before any shared part: for most arguments one of these returns
+the answer, for all else the script goes on to the rest."""
 
 WRITER_VERSION = 3
-"""What a process must know to write here; scripts check it, also of one that has long been open.
-3: it enters tasks in the lists by name."""
+"""The format that a process must know to write here; scripts check it, also for a process that has
+long been open. 3: it enters tasks in the lists by name."""
 
 _OWN = {
     "writer_version": WRITER_VERSION,
-    "few_lanes": 16,  # of a queue that has more, the kinds are kept
+    "few_lanes": 16,  # a queue that has more keeps its kinds
     "fields_of_entry": len(FIELDS["entry"]),
-    "most_kinds": 15,  # that the short ways look at
+    "most_kinds": 15,  # that the fast paths read
 }
 
 
@@ -48,9 +48,9 @@ _CONSTANTS = re.compile(rb"^local ([A-Z_][A-Z_0-9, ]+) =\s+(\d[\d, ]*)(?: --.*)?
 
 
 def _whole(head: bytes, first: bytes, common: bytes, body: bytes) -> bytes:
-    """One script's text. What follows head and first is a function of its own: so those in it find
-    the head's locals as upvalues of theirs, where Lua 5.1 would look through all locals that
-    any of them captures, for each of them."""
+    """One script's text. What follows head and first is a function of its own: so functions in it
+    find the head's locals as upvalues of theirs, where Lua 5.1 would search all locals that any of
+    them captures, for each of them."""
     needed = _needed(*(_COMMENTS.sub(b"", _inlined(common + _END + body)).split(_END)))
     begun = _COMMENTS.sub(b"", head + first)
     return begun + b"return (function()\n" + needed + b"\nend)()\n"
@@ -64,8 +64,9 @@ _NAMES = re.compile(rb"[A-Za-z_]\w*")
 
 
 def _needed(common: bytes, body: bytes) -> bytes:
-    """The body after those shared parts that it uses, for a run makes all functions anew. A part
-    is what begins with `local` at the start of a line, up to the next one."""
+    """The body after the shared parts that it uses; others are left out, as each run makes all
+    functions anew. A part is what begins with `local` at the start of a line, up to the next
+    one."""
     used = set(_NAMES.findall(body))
     kept = [body]
     for part in reversed(_PARTS.split(common)):

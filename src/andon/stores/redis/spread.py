@@ -1,10 +1,11 @@
-"""Limits of a queue that has several partitions: never exceeded, under-used after a crash.
+"""Keeps the limits of a queue that has several partitions: never exceeded, under-used after a
+crash.
 
-A claim first takes permits in the limit's own partition, which makes it visible to other claims on
-their way; then it counts the runs there are, in every partition; then it claims what is left; then
+A claim first takes permits in the limit's own partition, which makes it visible to other claims
+under way; then it counts the existing runs, in every partition; then it claims what is left; then
 it gives the permits back. Of two claims at once, the later one counts the permits of the earlier:
-so whatever both see of the other's runs, together they stay within the limit. Permits of a claimer
-that died are forgotten after a minute, when its claim is certain to have been made or not.
+so whatever each sees of the other's runs, together they stay within the limit. Permits of a claimer
+that died are dropped after a minute, when it is certain whether its claim was made.
 """
 
 import asyncio
@@ -17,14 +18,14 @@ from andon.stores.redis.partitions import Partitions
 
 
 class Limited(msgspec.Struct, frozen=True):
-    """A queue that is claimed from with a grant only, and why."""
+    """A queue from which claims need a grant, and why."""
 
     queue: str
     concurrent: int | None
     rate: float | None
     burst: int
     per_key: int | None
-    is_cut: bool  #: others of its tasks have keys that are not among these
+    is_cut: bool  #: its other tasks have keys that are not among these
     keys: tuple[str, ...]  #: that the first of its tasks have
 
 
@@ -55,17 +56,17 @@ class Grants:
         self.granted: dict[str, dict[str, Any]] = {}
 
     async def take(self, queues: list[Limited], wanted: int) -> None:
-        """Take permits, count, and see what is left, for each queue."""
+        """Take permits, count, and compute what is left, for each queue."""
         await asyncio.gather(*(self._take(limited, wanted) for limited in queues))
 
     async def give_back(self) -> None:
-        """Give permits back: what they were for is counted by now."""
+        """Give permits back: the runs they were for are counted by now."""
         for queue, names in self._permits.items():
             await self._at.run("permit", self._at.of(queue), (self._token, None, names))
 
     async def settle(self, used: Mapping[str, int]) -> None:
-        """Tell how many tokens were used; the others go back. Of a claim that failed nobody knows,
-        so its tokens are held for a while."""
+        """Say how many tokens were used; the others go back. After a claim that failed this is not
+        known, so its tokens are held for a while."""
         for limited in self._drawn:
             await self._draw(limited, 0, used.get(limited.queue, 0))
 

@@ -1,8 +1,8 @@
 """The store in a Redis or Valkey server, or in a cluster of them.
 
 Every operation is one script per partition (folder `lua`), so a record, its indexes and its event
-are one atomic step. What this process keeps is an estimate of the server's clock, and which timers
-it has taken.
+are one atomic step. This process keeps only an estimate of the server's clock, and which timers it
+has taken.
 """
 
 import asyncio
@@ -82,7 +82,7 @@ class RedisStore:
         self._open: _Open | None = None
         self._left: set[asyncio.Task[Any]] = set()
         self._under_way = 0
-        self._quiet: asyncio.Future[None] | None = None  #: for who closes
+        self._quiet: asyncio.Future[None] | None = None  #: for closing
         self._held = timing.Held()
 
     # --- opening and closing ---
@@ -155,7 +155,7 @@ class RedisStore:
 
     async def commit(self, changes: Sequence[Change]) -> list[Changed]:
         outcomes = await self._finish(committing.commit, changes, change_refused)
-        if self._held:  # what moved has a timer of its own, and is never armed anew
+        if self._held:  # a move sets a timer of its own; the taken one is never set anew
             for change, outcome in zip(changes, outcomes, strict=True):
                 if outcome.kind is ChangeKind.APPLIED:
                     self._held.forget(change.before.id)
@@ -313,9 +313,10 @@ class RedisStore:
         asked: Any,
         refused: Callable[[Any, str], Any] | None = None,
     ) -> Answer:
-        """Write even if the caller goes; what cannot be written is refused by itself
-        (docs/rulings.md, R36). If the caller goes it is done again, which changes nothing where it
-        was done already: so who stays does not pay for a task of its own, two turns of the loop."""
+        """Write even if the caller is cancelled; an item that cannot be written is refused by
+        itself (docs/rulings.md, R36). If the caller is cancelled the write is made again, which
+        changes nothing if it was made already: so a caller that stays does not pay for an asyncio
+        task, two turns of the loop."""
         at = self._at
         self._under_way += 1
         try:
@@ -339,7 +340,7 @@ class RedisStore:
 
 
 class _Open:
-    """What an open store holds."""
+    """The resources of an open store."""
 
     def __init__(self, location: Location, clock: RedisClock, hub: Hub) -> None:
         self.network = Network(location, clock)
@@ -349,7 +350,7 @@ class _Open:
         self.at = Partitions(self.network, clock, self.subscription, self.refills)
 
     async def close(self) -> None:
-        """Let go of every connection and alarm."""
+        """Close every connection and alarm."""
         self.refills.close()
         await self.subscription.close()
         await asyncio.gather(self.network.close(), asyncio.to_thread(self.renewer.close))

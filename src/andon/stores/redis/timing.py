@@ -1,4 +1,4 @@
-"""Timers taken, pushed on, and set anew."""
+"""Takes timers, postpones them, and sets them anew."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 class Held:
-    """Timers that this process has taken, with the time they are held until: one that has another
-    by now was set by a move, and is left alone."""
+    """Timers that this process has taken, with the time until which they are held: a timer that has
+    another time by now was set by a move, and is not changed."""
 
     def __init__(self) -> None:
         self._until: dict[str, int] = {}
@@ -25,23 +25,23 @@ class Held:
         return bool(self._until)
 
     def hold(self, task_id: str, until: int, now: int) -> None:
-        """Note a timer taken; those held in vain are forgotten from time to time."""
+        """Note a timer that was taken; those held in vain are forgotten from time to time."""
         self._until[task_id] = until
         if len(self._until) % 1_000 == 0:
             self._until = {name: at for name, at in self._until.items() if at > now}
 
     def until(self, task_id: str) -> int | None:
-        """Until when it is held, if it is."""
+        """Until when the task's timer is held, if it is."""
         return self._until.get(task_id)
 
     def forget(self, task_id: str) -> None:
-        """It is held no more."""
+        """Note that it is held no longer."""
         self._until.pop(task_id, None)
 
 
 async def take_due(at: Partitions, partition: int, limit: int, hold_ms: int, held: Held) -> Due:
-    """Tasks whose timer has passed, pushed on. A lease that ran out while the store was away
-    waits (docs/rulings.md, R19)."""
+    """Take tasks whose timer has passed, and postpone their timers. A lease that ran out while the
+    store was away waits (docs/rulings.md, R19)."""
     reply = await at.run("take_due", partition, (limit, hold_ms, at.clock.patience))
     now = reply[0]
     tasks: list[Task] = []

@@ -1,4 +1,5 @@
-"""TLS towards a server. The standard library's `ssl` is loaded only where a URL asks for it."""
+"""Sets up TLS towards a server. The standard library's `ssl` is loaded only if a URL asks for
+it."""
 
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def context_for(location: Location) -> "ssl.SSLContext | None":
-    """What a connection is made with; None where it is not encrypted."""
+    """The TLS settings of a connection; None if it is not encrypted."""
     if not location.tls:
         return None
     import ssl
@@ -25,7 +26,7 @@ def context_for(location: Location) -> "ssl.SSLContext | None":
 
 
 def untrusted(location: Location, error: OSError) -> ConfigurationError | Lost | None:
-    """What to say of a connection that could not be made, where TLS may be why."""
+    """The message for a connection that could not be made, if TLS may be why."""
     if not location.tls:
         return None
     import ssl

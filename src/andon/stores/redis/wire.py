@@ -1,4 +1,4 @@
-"""What goes over the wire, in both directions: hiredis packs commands and reads replies."""
+"""Packs commands and reads replies, with hiredis."""
 
 import re
 from collections.abc import Callable
@@ -9,7 +9,7 @@ import hiredis
 Words = tuple[bytes | str | int, ...]
 
 NOTHING = object()
-"""What a reader gives while a reply is not complete."""
+"""The value that a reader returns while a reply is not complete."""
 
 _IN_SCRIPT = re.compile(r"^ERR Error running script.*: -([A-Z]+ .*)$", re.DOTALL)
 
@@ -23,8 +23,9 @@ def reader() -> hiredis.Reader:
 
 
 def refused(reply: Any) -> str:
-    """What an error reply says; empty for any other. Of an error that a command in a script met,
-    which some servers wrap in where it happened, what the command said."""
+    """The text of an error reply; empty for any other. If a command in a script failed, some
+    servers wrap its error in the place where it happened; then it is the text of the command's
+    error."""
     if not isinstance(reply, hiredis.ReplyError):
         return ""
     said = str(reply)

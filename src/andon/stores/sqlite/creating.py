@@ -1,4 +1,4 @@
-"""Creating records: idempotent by id, unique by key, bounded by queue."""
+"""Creates records: idempotent by id, unique by key, bounded by queue."""
 
 import json
 import sqlite3
@@ -32,7 +32,7 @@ _MOST_OFFERED = 8
 
 
 class Prepared(msgspec.Struct, frozen=True, gc=False):
-    """Tasks that begin alike, ready to be written: encoded before the transaction begins."""
+    """Tasks that begin alike, encoded before the transaction begins."""
 
     batch: NewTasks
     status: bytes
@@ -53,7 +53,7 @@ class Prepared(msgspec.Struct, frozen=True, gc=False):
 
 
 def prepare(tasks: Sequence[Task], partitions: int) -> list[Prepared]:
-    """Encode records outside the transaction; what they share only once."""
+    """Encode records outside the transaction; shared parts only once."""
     prepared: list[Prepared] = []
     for batch in alike(tasks):
         ids = [task.definition.id for task in batch.tasks]
@@ -78,7 +78,8 @@ def create(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
 def create_with_notes(
     tx: Transaction, puts: Sequence[PutNote], prepared: Sequence[Prepared]
 ) -> list[Created]:
-    """Write notes, and each record whose note was what was decided on; outcomes in order."""
+    """Write notes, and each record whose note was the one that was decided on; outcomes in
+    order."""
     kept = notes.put_in_order(tx, puts)
     if all(kept):
         return create(tx, prepared)
@@ -94,8 +95,8 @@ def create_with_notes(
 
 
 def _may_be_refused(tx: Transaction, prepared: Sequence[Prepared]) -> bool:
-    """Whether more than an id can be taken. The fast path looks for nothing before it writes, and
-    lets the unique index say what is there already."""
+    """Whether more than an id can be taken. The fast path reads nothing before it writes; the
+    unique index shows which ids exist."""
     for p in prepared:
         effects = p.batch.effects
         if effects.takes_key is not None:
@@ -160,7 +161,7 @@ def _create_each(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]
 
 
 def already_there(tx: Transaction, wanted: Sequence[str]) -> dict[str, Created]:
-    """Ids that are there already, or were until a moment ago (docs/rulings.md, R31)."""
+    """Ids that exist already, or did until a moment ago (docs/rulings.md, R31)."""
     ids = json.dumps(wanted)
     taken: dict[str, Created] = {}
     for task_id, digest, state in tx.db.execute(LIFE.stubs, (ids, tx.now - SUBMIT_WINDOW_MS)):
@@ -200,8 +201,8 @@ def _refused(
 def key_holder(tx: Transaction, key: str, task_id: str, heir_of: str = "") -> str | None:
     """The task that keeps this one from a unique key: neither itself nor the one it supersedes.
 
-    A reservation is a hint, its holder's record the truth: one that is past its period, or whose
-    holder is gone or does not decode, holds nothing.
+    A reservation is a hint, its holder's record decides: one that is past its period, or whose
+    holder is deleted or does not decode, holds nothing.
     """
     row = tx.db.execute(LIFE.key_holder, (key,)).fetchone()
     if row is None:
