@@ -286,18 +286,19 @@ def test_a_thread_that_waits_is_told_when_the_application_is_closed(
 ) -> None:
     app = Andon(url)
     handle = app.sync.submit("x")
-    engine, begun = app.engine, threading.Event()
+    at_hand, begun = app.connections.at_hand, threading.Event()
 
-    async def noted() -> Any:
-        found = await engine()
+    def noted() -> Any:
         begun.set()  # and the wait follows before the loop does anything else
-        return found
+        return at_hand()
 
-    monkeypatch.setattr(app, "engine", noted)
+    monkeypatch.setattr(app.connections, "at_hand", noted)
     with ThreadPoolExecutor() as threads:
         waiting = threads.submit(handle.result)
-        assert begun.wait(20)
-        app.sync.close()
+        try:
+            assert begun.wait(20)
+        finally:
+            app.sync.close()
         with pytest.raises(AndonError, match="was closed"):
             waiting.result(20)
 

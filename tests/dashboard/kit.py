@@ -71,3 +71,14 @@ def make_app(url: str, **options: Any) -> Andon:
         return f"sent to {to}"
 
     return app
+
+
+class NoReader:
+    """A reader for sources that read nothing of a store."""
+
+    def __init__(self) -> None:
+        self.forgot = 0
+
+    def forget(self) -> None:
+        """Count that all values were to be forgotten."""
+        self.forgot += 1

@@ -22,6 +22,8 @@ from andon.dashboard.patience import (
 from andon.dashboard.source import Source
 from andon.testing import run_virtual
 
+from .kit import NoReader
+
 ANN = Place("", Visitor(name="", scopes=("*",)))
 
 
@@ -154,7 +156,7 @@ def sent(live: Live, viewer: Viewer) -> str:
 
 @virtually
 async def test_a_costly_page_is_read_seldom_says_so_and_a_cheap_one_beside_it_often():
-    live = Live(None)  # type: ignore[arg-type]
+    live = Live(NoReader())  # type: ignore[arg-type]
     costly, cheap = Costly("costly", 1.0), Costly("cheap", 0.001)
     one = live.join(ANN, {"costly": costly})
     other = live.join(ANN, {"cheap": cheap})
@@ -170,7 +172,7 @@ async def test_a_costly_page_is_read_seldom_says_so_and_a_cheap_one_beside_it_of
 
 @virtually
 async def test_whoever_comes_to_a_costly_page_has_it_read_at_once_and_is_sent_nothing_older():
-    live = Live(None)  # type: ignore[arg-type]
+    live = Live(NoReader())  # type: ignore[arg-type]
     costly, cheap = Costly("costly", 1.0), Costly("cheap", 0.001)
     stays = live.join(ANN, {"costly": costly})
     await asyncio.sleep(30)
@@ -191,7 +193,7 @@ async def test_whoever_comes_to_a_costly_page_has_it_read_at_once_and_is_sent_no
 
 @virtually
 async def test_whoever_comes_while_it_is_read_waits_for_the_next_reading():
-    live = Live(None)  # type: ignore[arg-type]
+    live = Live(NoReader())  # type: ignore[arg-type]
     costly = Costly("costly", 1.0)
     stays = live.join(ANN, {"costly": costly})
     await asyncio.sleep(0.9)
@@ -203,4 +205,21 @@ async def test_whoever_comes_while_it_is_read_waits_for_the_next_reading():
     await asyncio.sleep(1)
     assert '<p id="costly">1</p>' in sent(live, comes)
     for viewer in (stays, comes):
+        live.leave(viewer)
+
+
+@virtually
+async def test_whoever_comes_just_after_a_reading_is_sent_what_has_changed_since():
+    reader = NoReader()
+    live = Live(reader)  # type: ignore[arg-type]
+    costly = Costly("costly", 0.1)  # read every half second, were it not costly
+    stays = live.join(ANN, {"costly": costly})
+    await asyncio.sleep(0.2)
+    costly.value = 1
+    comes = [live.join(ANN, {"costly": costly}) for _ in range(3)]
+    assert '<p id="costly">0</p>' in sent(live, comes[0])
+    await asyncio.sleep(0.5)
+    assert (costly.reads, reader.forgot) == (2, 1), "all of them share a reading, of nothing old"
+    for viewer in (stays, *comes):
+        assert '<p id="costly">1</p>' in sent(live, viewer)
         live.leave(viewer)

@@ -143,8 +143,10 @@ class Live:
             elif shown.begun + shown.source.every < asyncio.get_running_loop().time():
                 viewer.waits_for.add(topic)  # its page may be newer than the last reading
                 shown.wanted.set()
-            elif shown.was_read and place not in shown.drawn:
-                self._draw(shown, place)
+            else:
+                shown.wanted.set()
+                if shown.was_read and place not in shown.drawn:
+                    self._draw(shown, place)
         viewer.wake()
         return viewer
 
@@ -207,6 +209,11 @@ class Live:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(max(rest, until_next(source.every, failures))):
                     await shown.wanted.wait()
+            if shown.wanted.is_set():
+                # Viewers that come one after the other share a reading, which takes nothing that is
+                # remembered from before they came.
+                await asyncio.sleep(shown.begun + source.every - loop.time())
+                self._reader.forget()
 
     def _draw(self, shown: _Shown, place: "Place") -> None:
         drawn = shown.drawn.setdefault(place, {})
