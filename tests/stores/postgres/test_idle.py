@@ -13,6 +13,9 @@ WATCHED_S = 30.0
 
 MOST_A_SECOND = 1.5
 
+ONCE_A_MINUTE = 15
+"""What a minute that ends while they are watched adds: its roll-up, and a look at alerts."""
+
 
 @pytest.mark.slow
 async def test_an_idle_worker_sends_less_than_three_statements_in_two_seconds(
@@ -33,4 +36,4 @@ async def test_an_idle_worker_sends_less_than_three_statements_in_two_seconds(
             since = loop.time()
             await asyncio.sleep(WATCHED_S)
             count, watched = len(sent), loop.time() - since
-    assert 0 < count < MOST_A_SECOND * watched, sorted(sent)
+    assert 0 < count < MOST_A_SECOND * watched + ONCE_A_MINUTE, sorted(sent[:count])
