@@ -288,7 +288,7 @@ class Schedules:
         return [done[name] for name in names]
 
     async def delivered(self, acted: list[Acted]) -> list[Acted]:
-        """The same, once the tasks that schedules were told to bear are stored."""
+        """Store the tasks that the schedules among these have just fired. Returns the acts."""
         bore = [one.id for one in acted if one.changed and one.state is State.RECURRING]
         if bore:
             await self._pay(bore)

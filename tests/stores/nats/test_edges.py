@@ -37,7 +37,7 @@ async def joined(kit: Kit, count: int, **fields: Any) -> tuple[Task, list[Task]]
 
 
 async def joined_to_ended(kit: Kit, count: int) -> tuple[Task, list[Task]]:
-    """The same of tasks that have completed, of which nobody was told."""
+    """A blocked child and its parents, which have completed without notifying it yet."""
     child, _ = await joined(kit, count)
     parents = await kit.claim(count)
     await kit.store.commit([kit.change(task, Complete()) for task in parents])

@@ -1,4 +1,4 @@
-"""A task that is submitted or claimed by itself: what is remembered for it, and how it is told."""
+"""Tasks submitted or claimed one by one: their shared beginning, and the reply of a claim."""
 
 from typing import Any
 

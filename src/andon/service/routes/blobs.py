@@ -1,4 +1,4 @@
-"""Signed URLs: files sent and fetched without a token, by anyone who has the URL."""
+"""Uploads and downloads by signed URL: anyone who has the URL needs no token."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated

@@ -63,7 +63,7 @@ def claim_of(engine: "LocalEngine", queue: str, worker: str, limit: int, lease_s
             except (AndonError, OSError):
                 if not tasks:
                     raise
-                break  # what is claimed is handed out; the next claim meets the error
+                break  # hand out the tasks claimed so far; the next claim raises the error
             if len(tasks) >= limit:
                 break
         if not tasks and await engine.registry.is_quarantined(queue, worker):

@@ -443,8 +443,8 @@ if #taken > #given then
     call('SET', P .. 'claim:' .. A[8], first and first .. '\n' .. ids or ids, 'PX', WINDOW_MS)
   end
 end
--- Where there is nothing to list it says nil: each list within an answer is a write of its own to
--- Redis before 7, and then a look of its own for who waits for the answer.
+-- An empty list becomes nil: Redis before 7 sends each list within a reply by a write of its own, and
+-- the client then reads the reply in as many pieces.
 for place = 4, 6 do
   if #claimed[place] == 0 then claimed[place] = false end
 end
