@@ -201,6 +201,32 @@ def test_flushes_under_way_at_once_share_what_there_is_to_do(items: int, sizes: 
     assert asyncio.run(_shares(items)) == sizes
 
 
+async def _in_turns(items: int, later: int) -> list[int]:
+    """The sizes of the batches where `later` come while the first items are written, and those
+    who got an outcome then come again."""
+    sink = Sink()
+    sink.gate.clear()
+    batcher = Batcher(sink, size=200)
+    putting = [asyncio.ensure_future(batcher.put(i)) for i in range(items)]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    putting += [asyncio.ensure_future(batcher.put(items + i)) for i in range(later)]
+    await asyncio.sleep(0)
+    sink.gate.set()
+    assert await asyncio.gather(*putting) == [i * 10 for i in range(items + later)]
+    return [len(batch) for batch in sink.batches]
+
+
+@pytest.mark.parametrize(
+    ("items", "later", "sizes"),
+    [(1, 20, [1, 20]), (10, 50, [10, 30, 20]), (50, 10, [50, 10]), (40, 40, [40, 40])],
+)
+def test_batches_that_follow_one_another_become_alike(
+    items: int, later: int, sizes: list[int]
+) -> None:
+    assert asyncio.run(_in_turns(items, later)) == sizes
+
+
 async def _one_after_another() -> None:
     sink = Sink()
     batcher = Batcher(sink, size=10, finishes=True)

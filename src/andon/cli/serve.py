@@ -13,7 +13,7 @@ from andon.contract.limits import MAX_PAYLOAD
 from andon.model.errors import ConfigurationError
 from andon.model.urls import shown
 from andon.worker.event_loop import Loop
-from andon.worker.tuning import tune_process
+from andon.worker.tuning import SERVING_SWITCH_INTERVAL_S, tune_process
 
 logger = logging.getLogger("andon.cli")
 
@@ -137,7 +137,7 @@ def serve(
         taskcluster=face if taskcluster else None,
     )
     application = load_app(app, url=session.given_url)
-    tune_process()
+    tune_process(SERVING_SWITCH_INTERVAL_S)
     run(
         Service(application, settings),
         ready=lambda url: logger.info("Serving the tasks of %s at %s", shown(application.url), url),

@@ -145,9 +145,10 @@ class Batcher(Generic[Item, Outcome]):
             await asyncio.wait(under_way)
 
     async def _run(self) -> None:
+        size = 0
         try:
             while self._waiting:
-                batch = self._next_batch()
+                batch = self._next_batch(size)
                 size = len(batch)
                 self._is_alone = self._finishes and size == 1
                 self._under_way += size
@@ -160,20 +161,26 @@ class Batcher(Generic[Item, Outcome]):
         finally:
             self._running.discard(cast("asyncio.Task[None]", asyncio.current_task()))
 
-    def _most_now(self) -> int:
-        """How many items the next batch takes: so many that all flushes get an equal share.
-        Otherwise the largest would keep the others small for as long as outcomes lead to new
-        items."""
-        total = len(self._waiting) + self._under_way
-        if self._in_flight == 1 or total < 2 * _WORTH_A_FLUSH:
-            return self._size
-        return min(self._size, -(-total // self._in_flight))
+    def _most_now(self, before: int) -> int:
+        """How many items the next batch takes, after one of `before`: so many that all flushes get
+        an equal share. Otherwise the largest would keep the others small for as long as outcomes
+        lead to new items.
 
-    def _next_batch(self) -> list[tuple[Item, Taker[Outcome]]]:
+        Where flushes follow one another, the callers of the batch before get their outcomes now and
+        make new items while this batch is written: equal shares keep both sides busy.
+        """
+        if self._in_flight == 1 and not before:
+            return self._size
+        total = len(self._waiting) + (before if self._in_flight == 1 else self._under_way)
+        if total < 2 * _WORTH_A_FLUSH:
+            return self._size
+        return min(self._size, -(-total // max(self._in_flight, 2)))
+
+    def _next_batch(self, before: int) -> list[tuple[Item, Taker[Outcome]]]:
         waiting, key = self._waiting, self._key
         if len(waiting) == 1:
             return [waiting.popleft()]
-        most = self._most_now()
+        most = self._most_now(before)
         if key is None:
             return [waiting.popleft() for _ in range(min(most, len(waiting)))]
         batch: list[tuple[Item, Taker[Outcome]]] = []

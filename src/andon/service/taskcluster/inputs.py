@@ -66,12 +66,11 @@ class NewTask(Input, frozen=True, kw_only=True):
     extra: Object = Object(b"{}")
 
     def check(self) -> str:
-        for name in ("dependencies", "routes"):
-            given: list[str] = getattr(self, name)
-            if len(set(given)) != len(given):
+        for name, given in (("dependencies", self.dependencies), ("routes", self.routes)):
+            if given and len(set(given)) != len(given):
                 return f"An entry of {name} is given twice"
-        for name in ("payload", "extra"):
-            if not bytes(getattr(self, name)).lstrip().startswith(b"{"):
+        for name, raw in (("payload", self.payload), ("extra", self.extra)):
+            if not bytes(raw).lstrip().startswith(b"{"):
                 return f"{name} must be an object"
         return ""
 

@@ -79,18 +79,18 @@ def is_satisfied(needs: Needs, values: Values, has: Callable[[str], bool]) -> bo
     """Whether a caller with the scopes of `has` satisfies the expression. The same as `expanded`
     and `ScopeSet.satisfies` together, without making an expression."""
     if isinstance(needs, str):
-        return has(_filled(needs, values))
+        return has(_format(needs) % values)
     if isinstance(needs, Each):
         return all(map(has, _one_each(needs, values)))
-    if isinstance(needs, Every):
-        return all(is_satisfied(part, values, has) for part in needs.parts)
+    wanted = isinstance(needs, Some)
     for part in needs.parts:
         if isinstance(part, Each):
-            if any(map(has, _one_each(part, values))):
-                return True
-        elif is_satisfied(part, values, has):
-            return True
-    return False
+            combined = any if wanted else all
+            if values[part.of] and combined(map(has, _one_each(part, values))) is wanted:
+                return wanted
+        elif is_satisfied(part, values, has) is wanted:
+            return wanted
+    return not wanted
 
 
 def _one_each(needs: Each, values: Values) -> Iterator[str]:

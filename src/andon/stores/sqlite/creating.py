@@ -276,7 +276,7 @@ def _add_rows(tx: Transaction, p: Prepared, first: int, rows: _Rows) -> None:
     if ready_in is None:
         if entry.remaining:
             fan_in = [(task_id, entry.remaining, entry.spare) for task_id in p.ids]
-            tx.db.executemany(EDGES.start_fan_in, fan_in)
+            write(tx.db, EDGES.start_fan_in, fan_in)
     elif key is not None:
         for seq, partition in zip(seqs, p.partitions, strict=True):
             place(tx, entry, seq, partition)

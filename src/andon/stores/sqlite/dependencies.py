@@ -1,11 +1,14 @@
 """Dependencies: edges in the parent's partition, the count in the child's. All idempotent."""
 
+import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from andon.contract.edges import Edge, Ended, Link, Settlement
 from andon.lifecycle.constants import SUBMIT_WINDOW_MS
 from andon.model.words import OVER, TERMINAL, State
+from andon.stores.sqlite.rows import Row, find, write
 from andon.stores.sqlite.statements import EDGES, LIFE
 from andon.stores.sqlite.transaction import Transaction
 
@@ -13,43 +16,55 @@ from andon.stores.sqlite.transaction import Transaction
 def link(tx: Transaction, links: Sequence[Link]) -> list[list[Ended]]:
     """Record edges to parents that live; report, of each link, those that have ended or do not
     exist."""
+    named = chain.from_iterable((wish.child, *wish.parents) for wish in links)
+    known = _known(tx.db, named, tx.now - SUBMIT_WINDOW_MS)
+    blocked = {wish.child for wish in links if known.get(wish.child) is State.BLOCKED}
+    pairs = [(wish.child, parent) for wish in links for parent in wish.parents]
+    satisfied = set(find(tx.db, EDGES.satisfied_of, [p for p in pairs if p[0] in blocked]))
     told: list[list[Ended]] = []
-    stubs_since = tx.now - SUBMIT_WINDOW_MS
+    live: list[Row] = []
     for wish in links:
         told.append(ended := [])
-        (child,) = states(tx.db, [wish.child], stubs_since)
-        for parent in wish.parents if child is State.BLOCKED else ():
+        for parent in wish.parents if wish.child in blocked else ():
             if parent == wish.child:
                 continue  # it waits only to be scheduled
-            if tx.db.execute(EDGES.is_satisfied, (wish.child, parent)).fetchone():
+            edge = (parent, wish.child, wish.loads, wish.any_end)
+            state = known.get(parent)
+            if (wish.child, parent) in satisfied:
                 # counted already, but perhaps the child was not unblocked
                 ended.append(Ended(wish.child, parent, State.COMPLETED, wish.any_end))
                 if wish.loads and tx.db.execute(LIFE.seq_of, (parent,)).fetchone():
-                    edge = (parent, wish.child, wish.loads, wish.any_end)
                     tx.db.execute(EDGES.link_ended, edge)
-                continue
-            (state,) = states(tx.db, [parent], stubs_since)
-            if state is None or state in OVER:
+            elif state is None or state in OVER:
                 ended.append(Ended(wish.child, parent, state, wish.any_end))
                 if state in TERMINAL:
-                    edge = (parent, wish.child, wish.loads, wish.any_end)
                     tx.db.execute(EDGES.link_ended, edge)
             else:
-                tx.db.execute(EDGES.link, (parent, wish.child, wish.loads, wish.any_end))
+                live.append(edge)
+    write(tx.db, EDGES.link, live)
     return told
 
 
 def states(db: sqlite3.Connection, ids: Sequence[str], stubs_since: int) -> list[State | None]:
     """States of records, or those that ones deleted after `stubs_since` ended in."""
-    return [_state(db, task_id, stubs_since) for task_id in ids]
+    known = _known(db, ids, stubs_since)
+    return [known.get(task_id) for task_id in ids]
 
 
-def _state(db: sqlite3.Connection, task_id: str, stubs_since: int) -> State | None:
+def _known(db: sqlite3.Connection, ids: Iterable[str], stubs_since: int) -> dict[str, State]:
+    """The same by id, of those that exist."""
+    # No task can have an id that cannot be encoded.
+    wanted = [task_id for task_id in dict.fromkeys(ids) if _is_text(task_id)]
+    (found,) = db.execute(EDGES.states_of, (json.dumps(wanted), stubs_since)).fetchone()
+    return {task_id: State(state) for task_id, state in json.loads(found).items() if state}
+
+
+def _is_text(task_id: str) -> bool:
     try:
-        (state,) = db.execute(EDGES.state_of, (task_id, stubs_since)).fetchone()
-    except UnicodeEncodeError:  # no task can have such an id
-        return None
-    return State(state) if state else None
+        task_id.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def settle(tx: Transaction, settlements: Sequence[Settlement]) -> list[int]:

@@ -1,10 +1,10 @@
 """Notes: small values beside the tasks, a row each."""
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from andon.contract.notes import Note, NoteName, NotePut, PutNote
-from andon.stores.sqlite.rows import write
+from andon.stores.sqlite.rows import find, write
 from andon.stores.sqlite.statements import CONFIG
 from andon.stores.sqlite.transaction import Transaction
 
@@ -41,14 +41,11 @@ def _put(tx: Transaction, put: PutNote) -> NotePut:
 def put_in_order(tx: Transaction, puts: Sequence[PutNote]) -> list[bool]:
     """Compare and set each in turn, where several may have the same name. Returns whether each was
     the one that was decided on. Each name is looked up once and written once."""
-    found: dict[NoteName, bytes | None] = {}
+    found = _values(tx.db, dict.fromkeys(put.name for put in puts))
     changed: dict[NoteName, bytes | None] = {}
     kept: list[bool] = []
     for put in puts:
         name = put.name
-        if name not in found:
-            row = tx.db.execute(CONFIG.note, name).fetchone()
-            found[name] = None if row is None else bytes(row[0])
         is_kept = found[name] == put.expect
         if is_kept and put.value != put.expect:
             found[name] = changed[name] = put.value
@@ -59,6 +56,14 @@ def put_in_order(tx: Transaction, puts: Sequence[PutNote]) -> list[bool]:
     for name in [name for name, value in changed.items() if value is None]:
         tx.db.execute(CONFIG.drop_note, name)
     return kept
+
+
+def _values(db: sqlite3.Connection, names: Iterable[NoteName]) -> dict[NoteName, bytes | None]:
+    """The values of some notes, by their names."""
+    values: dict[NoteName, bytes | None] = dict.fromkeys(names)
+    for kind, scope, key, value in find(db, CONFIG.notes_of, list(values)):
+        values[NoteName(kind, scope, key)] = bytes(value)
+    return values
 
 
 def page(db: sqlite3.Connection, kind: str, scope: str, after: str, limit: int) -> list[Note]:

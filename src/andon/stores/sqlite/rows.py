@@ -1,36 +1,52 @@
-"""Writes many rows in few statements.
+"""Writes and looks up many rows in few statements.
 
-`executemany` steps the statement once a row and takes the interpreter's lock back after each;
-beside handlers that compute in threads, it may wait for that lock each time. A block of rows in
-one `VALUES` is one step. Measured: inserts a third cheaper a row, updates the same, and beside two
-such handlers 2,000 tasks a second instead of 1,100 (docs/decisions).
+Each step of a statement gives the interpreter's lock away and takes it back. Beside a thread that
+computes, such as the loop of a busy service, that takes as long as the switch interval, and
+`executemany` steps once a row. A block of rows in one `VALUES` is one step
+(docs/decisions/blocks-of-rows.md).
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from itertools import chain
+from typing import Any
 
-BLOCK = 50
-"""Rows in a block. Larger ones are not cheaper; a statement of each size would have to be kept."""
+SIZES = (32, 16, 8, 4, 2, 1)
+"""Rows in a block: few sizes, since each is a prepared statement of its own, and such that any
+number of rows takes few blocks. Larger blocks are not cheaper."""
+
+Row = Sequence[object]
 
 
-def write(db: sqlite3.Connection, statement: str, rows: Sequence[Sequence[object]]) -> int:
+def write(db: sqlite3.Connection, statement: str, rows: Sequence[Row]) -> int:
     """Run a statement with one `VALUES (?, …)` for many rows; how many rows it changed."""
-    if len(rows) < BLOCK:
-        return db.executemany(statement, rows).rowcount if rows else 0
-    changed = 0
-    whole = len(rows) - len(rows) % BLOCK
-    for start in range(0, whole, BLOCK):
-        block = rows[start : start + BLOCK]
-        changed += db.execute(_of_block(statement), list(chain.from_iterable(block))).rowcount
-    if whole < len(rows):
-        changed += db.executemany(statement, rows[whole:]).rowcount
-    return changed
+    if len(rows) == 1:
+        return db.execute(statement, rows[0]).rowcount
+    return sum(db.execute(sql, values).rowcount for sql, values in _blocks(statement, rows))
+
+
+def find(db: sqlite3.Connection, query: str, rows: Sequence[Row]) -> list[tuple[Any, ...]]:
+    """All that a query with one `VALUES (?, …)` finds for many rows."""
+    found: list[tuple[Any, ...]] = []
+    for sql, values in _blocks(query, rows):
+        found += db.execute(sql, values)
+    return found
+
+
+def _blocks(statement: str, rows: Sequence[Row]) -> Iterator[tuple[str, Row]]:
+    """A statement for each block of the rows, and its values."""
+    start, left = 0, len(rows)
+    for size in SIZES:
+        while left >= size:
+            block = rows[start : start + size]
+            yield _of_block(statement, size), list(chain.from_iterable(block))
+            start += size
+            left -= size
 
 
 @cache
-def _of_block(statement: str) -> str:
+def _of_block(statement: str, size: int) -> str:
     """The statement with its one row repeated."""
     before, found, after = statement.partition("VALUES (")
     assert found, statement
@@ -39,4 +55,4 @@ def _of_block(statement: str) -> str:
         depth += {"(": 1, ")": -1}.get(after[end], 0)
         end += 1
     row, rest = f"({after[:end]}", after[end:]
-    return f"{before}VALUES {', '.join([row] * BLOCK)}{rest}"
+    return f"{before}VALUES {', '.join([row] * size)}{rest}"

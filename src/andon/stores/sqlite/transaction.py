@@ -236,6 +236,6 @@ class Transaction:
             self.hints.add(EVENTS_TOPIC)
         changes = [(q, s, n) for (q, s), n in self._counts.items() if n]
         if changes:
-            self.db.executemany(LIFE.count, changes)
+            write(self.db, LIFE.count, changes)
         if self._next_pos:
             self.memory.next_keys = (self._next_seq, self._next_pos)

@@ -82,16 +82,17 @@ def parse_header(value: str) -> Header:
             )
         given[found[1]] = found[2]
         place = found.end()
-    missing = [name for name in _NEEDED if not given.get(name)]
-    if missing:
+    name, ts, nonce, signed = map(given.get, _NEEDED)
+    if not (name and ts and nonce and signed):
+        missing = [name for name in _NEEDED if not given.get(name)]
         raise AuthenticationFailed(f"The header Authorization lacks {', '.join(missing)}.")
-    if not _SECONDS.match(given["ts"]):
+    if not _SECONDS.match(ts):
         raise AuthenticationFailed("The ts of the header Authorization is no time in seconds.")
     return Header(
-        id=given["id"],
-        ts=int(given["ts"]),
-        nonce=given["nonce"],
-        mac=given["mac"],
+        id=name,
+        ts=int(ts),
+        nonce=nonce,
+        mac=signed,
         hash=given.get("hash", ""),
         ext=given.get("ext", ""),
     )
@@ -100,14 +101,18 @@ def parse_header(value: str) -> Header:
 def _usual(rest: str) -> dict[str, str]:
     """The attributes of a header as clients write it, without blanks but after a comma; empty for
     any other, good or bad."""
-    *texts, last = rest.split('"')
-    if last or not texts or len(texts) % 2:
+    texts = rest.split('"')
+    first = texts[0]
+    if first not in _FIRST or texts.pop() or len(texts) % 2:
         return {}
     if "\\" in rest or not (rest.isascii() and rest.isprintable()):
         return {}
-    names = [_FIRST.get(texts[0], ""), *(_NEXT.get(text, "") for text in texts[2::2])]
-    given = dict(zip(names, texts[1::2], strict=True))
-    return {} if "" in given or len(given) < len(names) else given
+    texts[0] = f",{first}"
+    try:
+        given = dict(zip([_NEXT[text] for text in texts[::2]], texts[1::2], strict=True))
+    except KeyError:
+        return {}
+    return given if 2 * len(given) == len(texts) else {}
 
 
 def check_header(

@@ -50,6 +50,10 @@ INSERT INTO setting (name, value) VALUES (?1, ?2) ON CONFLICT (name) DO UPDATE S
 -- name: note
 SELECT value FROM note WHERE kind = ? AND scope = ? AND key = ?
 
+-- name: notes_of
+WITH wanted (kind, scope, key) AS (VALUES (?, ?, ?))
+SELECT kind, scope, key, value FROM wanted CROSS JOIN note USING (kind, scope, key)
+
 -- name: put_note
 INSERT INTO note (kind, scope, key, value) VALUES (?, ?, ?, ?)
 ON CONFLICT (kind, scope, key) DO UPDATE SET value = excluded.value

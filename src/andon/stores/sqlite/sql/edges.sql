@@ -1,17 +1,19 @@
 -- Dependencies. Everything here is idempotent.
 
--- name: state_of
-SELECT coalesce(
-    (SELECT t.state FROM definition d JOIN task t USING (seq) WHERE d.id = ?1),
-    (SELECT state FROM stub WHERE id = ?1 AND at > ?2)
-)
+-- One object of states by id: each row that a query returns is another step of it.
+-- name: states_of
+SELECT json_group_object(wanted.value, coalesce(
+    (SELECT t.state FROM definition d JOIN task t USING (seq) WHERE d.id = wanted.value),
+    (SELECT s.state FROM stub s WHERE s.id = wanted.value AND s.at > ?2)
+)) FROM json_each(?1) wanted
 
 -- name: link
-INSERT INTO edge (parent, child, loads, any_end, settled) VALUES (?1, ?2, ?3, ?4, 0)
+INSERT INTO edge (parent, child, loads, any_end, settled) VALUES (?, ?, ?, ?, 0)
 ON CONFLICT (parent, child) DO UPDATE SET settled = 0, loads = max(loads, excluded.loads)
 
--- name: is_satisfied
-SELECT 1 FROM satisfied WHERE child = ? AND parent = ? AND fails = 0
+-- name: satisfied_of
+WITH wanted (child, parent) AS (VALUES (?, ?))
+SELECT child, parent FROM wanted CROSS JOIN satisfied USING (child, parent) WHERE fails = 0
 
 -- Keeps a parent whose result is loaded, lets a rerun of one that failed still satisfy, and tells who
 -- depends on it; of a parent that was deleted there is none of that.

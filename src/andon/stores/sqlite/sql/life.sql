@@ -41,8 +41,8 @@ INSERT INTO event (pos, seq, prev, at, body)
 VALUES (?, ?, (SELECT last FROM task WHERE seq = ?), ?, ?)
 
 -- name: count
-INSERT INTO counts (queue, what, n) VALUES (?1, ?2, ?3)
-ON CONFLICT (queue, what) DO UPDATE SET n = n + ?3
+INSERT INTO counts (queue, what, n) VALUES (?, ?, ?)
+ON CONFLICT (queue, what) DO UPDATE SET n = n + excluded.n
 
 -- name: counted
 SELECT n FROM counts WHERE queue = ? AND what = ?
