@@ -34,7 +34,7 @@ def test_rows_that_change_nothing_are_not_counted(db: sqlite3.Connection) -> Non
     assert find(db, FIND, [(3,)]) == [(3, "a")]
 
 
-@pytest.mark.parametrize(("count", "steps"), [(1, 1), (31, 5), (32, 1), (200, 7)])
+@pytest.mark.parametrize(("count", "steps"), [(1, 1), (3, 3), (31, 5), (32, 1), (200, 7)])
 def test_many_rows_take_few_statements(db: sqlite3.Connection, count: int, steps: int) -> None:
     statements: list[str] = []
     db.set_trace_callback(statements.append)

@@ -16,13 +16,16 @@ SIZES = (32, 16, 8, 4, 2, 1)
 """Rows in a block: few sizes, since each is a prepared statement of its own, and such that any
 number of rows takes few blocks. Larger blocks are not cheaper."""
 
+FEW = 4
+"""Fewer rows are not put into blocks: a lone move writes one or two, and that costs more Python."""
+
 Row = Sequence[object]
 
 
 def write(db: sqlite3.Connection, statement: str, rows: Sequence[Row]) -> int:
     """Run a statement with one `VALUES (?, …)` for many rows; how many rows it changed."""
-    if len(rows) == 1:
-        return db.execute(statement, rows[0]).rowcount
+    if len(rows) < FEW:
+        return db.executemany(statement, rows).rowcount if rows else 0
     return sum(db.execute(sql, values).rowcount for sql, values in _blocks(statement, rows))
 
 
