@@ -3,7 +3,7 @@
 -- name: put
 SELECT {schema}.put_file($1, $2)
 
--- Of those who try at once one gets a row.
+-- Of several that try at once, one gets a row.
 -- name: create
 INSERT INTO {schema}.file (path, piece, content) VALUES ($1, 0, $2) ON CONFLICT DO NOTHING RETURNING piece
 

@@ -1,10 +1,9 @@
--- Hand out ready tasks of the queues asked, in their order, each stamped with a new run: id,
--- definition, status and fence of each. A repeat with the same token gets what it got, as far as those runs
--- are active; the second element of the reply is then "again". The fourth says when limited rates let
--- more through, the fifth which queues need a grant first, the sixth which kinds are not known to the
--- memo of the claim's code, each nil if there are none. The seventh is 1 if there may be more for who
--- asks again: with the same token, and as many runs as he has of it (KNOWN). About 20 microseconds a
--- task.
+-- Claim ready tasks of the requested queues, in the order of the queues. Each task gets a new run. The
+-- reply has id, definition, status and fence of each. A repeat with the same token gets the same runs
+-- again, as far as they are still active; the second element of the reply is then "again". The fourth
+-- says when rate limits let more through, the fifth which queues need a grant first, the sixth which
+-- kinds the memo of the worker's code does not know; each is nil if there are none. The seventh is 1 if
+-- a repeat with the same token and the number of runs that it has brought (KNOWN) may bring more.
 -- Most claims never come here: see `claim_plain`.
 local refused = refuse_strangers()
 if refused then return refused end
@@ -12,7 +11,7 @@ if refused then return refused end
 local CODE, KNOWN, SPREAD = 11, 12, 13
 local SCAN_BUDGET, MOST_ASKED_FOR, MOST_PASSED, MOST_UNDECIDED = 2000, 50, 100, 1000
 local MANY_HEADS, FEW_KINDS = 250, 200
-local FULL_MS = 1000 -- how long a key that is full in all partitions is not looked at again
+local FULL_MS = 1000 -- for how long a key that is full in all partitions is skipped
 local worker, token, limit, lease_ms, room = A[1], A[2], A[3], A[4], A[5]
 local can, cannot = A[CODE] and P .. 'can:' .. A[CODE], A[CODE] and P .. 'cannot:' .. A[CODE]
 local lease_until = now + lease_ms
@@ -32,7 +31,7 @@ if #given ~= (A[KNOWN] or 0) then
   if #again > 2 then return again end
 end
 
-local grants = A[7] or {} -- queue to what was granted of its limits, where partitions share them
+local grants = A[7] or {} -- by queue: what was granted of its limits, where partitions share them
 local limited = {} -- queues that wait for such a grant: what limits them, then keys they ask for
 local refills = {} -- queue and ms until its rate limit lets the next claim through, in turn
 local undecided, is_undecided = {}, {}
@@ -40,8 +39,8 @@ local claimed = {now, 'claim', #given, refills, limited, undecided, 0}
 local function say_more() claimed[7] = 1 end
 local taken = {}
 
--- The queues asked that have anything ready, in the order asked. Many are given as one text, of
--- which those that have nothing are not even taken apart.
+-- The requested queues that have anything ready, in the order requested. Many come as one text, in
+-- which queues that have nothing ready are skipped.
 local function with_something(asked)
   local found, ready = {}, P .. 'ready'
   if type(asked) == 'table' then
@@ -127,7 +126,7 @@ local function open_lanes(queue)
       only = nil
       if not kind or not has_room(kind) or can and not is_claimable(kind) then return nil end
       local lane = lane_at(queue, kind)
-      if not lane then call('HDEL', P .. 'ready', queue) end -- it has gone
+      if not lane then call('HDEL', P .. 'ready', queue) end -- it is gone
       return lane
     end
   end
@@ -159,7 +158,7 @@ local function open_lanes(queue)
         if has_room(kind) and (not can or may_have(kind)) then
           local lane = lane_at(queue, kind)
           if lane then return lane end
-          call('ZREM', heads, page[at]) -- of a lane that has gone
+          call('ZREM', heads, page[at]) -- of a lane that is gone
           count_lanes(queue, tonumber(call('HGET', P .. 'ready', queue) or 0), {}, {kind})
         end
       end

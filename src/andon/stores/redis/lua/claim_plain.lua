@@ -1,10 +1,11 @@
--- What `claim` does first, before the shared parts, which cost a lone claim more than all else: a
--- claim made for the first time, with room for every type, from queues without limits that have one
--- kind ready each that it has code for, or none, of tasks without keys, deadline or moves kept apart.
--- Whatever else is left to `claim`, with nothing written. About 12 microseconds a task.
+-- The fast path of `claim`, tried before the shared parts, which would cost a lone claim more than all
+-- else. It takes a claim that is no repeat, with room for every type, from queues without limits, each
+-- with nothing ready or with one kind that the worker has code for, of tasks without keys, deadline or
+-- moves kept apart. Anything else is left to `claim`, with nothing written.
 local {{fields.entry KEY, DEAD_AT, FIRST_LIMIT, UNIQUE, CREATED, RUN_NUMBER, FENCE}}
 local WORKER, TOKEN, LIMIT, LEASE_MS, ROOM, QUEUES, GRANTS, PART_OF = 1, 2, 3, 4, 5, 6, 7, 8
-local STANDS, STOOD, CODE, KNOWN = 9, 10, 11, 12 -- number, channel and ms; token and queues of what stood before
+-- Number, channel and ms; token and queues of the claim that waited before; then the code.
+local STANDS, STOOD, CODE, KNOWN = 9, 10, 11, 12
 local NEAR_MS, WINDOW_MS, MOST, MOST_QUEUES, MOST_KINDS =
   {{near_timer_ms}}, {{submit_window_ms}}, 999, 50, {{most_kinds}}
 local stood = A[STOOD]

@@ -1,8 +1,8 @@
 -- Write decided moves, each if the record is still what it was decided on: per change "a" (applied;
 -- "d" if it has dependents to be told), "g" (gone), "k" with the holder of its key, "n" (needed)
 -- with the children that hold a record that was to be deleted, "x" (the record has moved) with
--- whether it has edges and the record as it is, or "i" (it cannot be written) with why. About 20 microseconds a change.
--- Most changes never come here: see `commit_plain`.
+-- whether it has edges and the record as it is, or "i" (it cannot be written) with why.
+-- `commit_plain` takes most changes.
 local refused = refuse_strangers()
 if refused then return refused end
 
@@ -150,7 +150,7 @@ local function apply(item)
   end
   local state = new[STATE]
   if discarded then
-    -- watchers see the end, then the record goes
+    -- watchers see the end before the record is deleted
     if new[UNIQUE] and not item[RESERVED] then let_go_of(new[UNIQUE], id) end
     remove(id, new, state, digest_in(tail), item[LAST_RUN] or '', {item[WRITE_ID], next_position() - 1})
     log[#log + 1] = item[DISCARD]

@@ -1,6 +1,6 @@
 -- Shared by the scripts: each is given the parts that it uses, by `scripts.py`, between `head.lua` and
 -- itself. A part begins with `local` at the start of a line. Constants (a local name in capitals, set
--- to a number) are written into the text where they are used.
+-- to a number) are replaced by their values when the script is put together.
 --
 -- Invariant: a script leaves record, indexes, event and hints of a task consistent, and reads all
 -- that may refuse a change before it writes the first part of it. So an item whose record is damaged
@@ -146,8 +146,7 @@ local function put_tallies()
   end
 end
 
--- A write is refused where the namespace is not set up, or in a form of another release. (Who sets it
--- up says which.)
+-- A write is refused where the namespace is not set up, or is of another release.
 local function refuse_strangers()
   local found = call('HGET', P .. 'meta', 'min_writer')
   if not found or tonumber(found) < WRITER then
@@ -180,7 +179,7 @@ local function config_of(queue)
   return found
 end
 
--- What limits a queue, in a word, kept where the short ways look: only a "sized" one can be full,
+-- What limits a queue, as one word, kept where the fast paths look: only a "sized" one can be full,
 -- and a "free" one has no limit at all.
 local function bounds_of(config)
   if config.size then return 'sized' end

@@ -1,8 +1,7 @@
 -- Store new records with their submit events, each idempotent by id: per record "c", "e" with
 -- digest and state of what is there, "k" with the holder of its key, "f" with the oldest to evict,
 -- "i" with why it cannot be written.
--- About 20 microseconds a record.
--- Most records never come here: see `create_alone` and `create_plain`.
+-- `create_alone` and `create_plain` take most records.
 local refused = refuse_strangers()
 if refused then return refused end
 

@@ -1,10 +1,10 @@
--- What `create` does before the shared parts, which cost a small batch more than all else: new
--- records of pending tasks without keys, group or timer, if their queues are known and bounded by
--- no size and none of the ids is taken. Whatever else is left to `create`, with nothing written.
+-- The fast path of `create`, tried before the shared parts, which would cost a small batch more than all
+-- else: new records of pending tasks without keys, group or timer, if their queues are known and have
+-- no limit of size, and none of the ids is taken. Anything else is left to `create`, with nothing written.
 -- A has the groups, in turn: tasks that share an index entry and what their version begins with.
 -- ARGV[3] and ARGV[4] are the status of all and what their events have before the id, or else empty;
 -- then come the parts of each task, the last two only if the status is not that of all. No id comes
--- twice. About 8 microseconds a record.
+-- twice.
 local ENTRY, HEAD, QUEUE, KIND, CREATED, SCORE, DAY, TALLY, LISTS, SIZE = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 local ID, DEFINITION, DIGEST, STATUS, EVENT = 1, 2, 3, 4, 5
 local FIRST, FEW_LANES = 4, {{few_lanes}}

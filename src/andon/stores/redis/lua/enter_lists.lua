@@ -1,6 +1,6 @@
 -- Enter records of an older release in the lists by name that they stand in, each if it is still what
 -- was read; one that has moved meanwhile was entered by its move. Where a run is in hand the entry
--- stays as it is, for it is that of the pending task. About 5 microseconds a record.
+-- stays as it is, since it is that of the pending task.
 local refused = refuse_strangers()
 if refused then return refused end
 

@@ -1,7 +1,7 @@
 -- Events from a position on (none: the oldest kept): mark, first and next position of the log, the
 -- position begun at, whether that is not where the reader was, a check of the last event before the
--- next position, then the events. The reader's own check tells a log that lost its newest, and has
--- grown since, from the one that he read.
+-- next position, then the events. By the check the reader finds out whether the log has lost events that
+-- it has read, and has grown since.
 local found = call('HMGET', P .. 'meta', 'id', 'log_start')
 local start = tonumber(found[2] or 0)
 local stop = start + call('LLEN', P .. 'log')

@@ -115,7 +115,7 @@ local function finish()
   settle_heads()
   if #log > 0 then
     in_turn('RPUSH', P .. 'log', log)
-    if not hints.ready then hint('events', '') end -- who hears of events hears of ready tasks too
+    if not hints.ready then hint('events', '') end -- whoever listens for events listens for ready tasks too
   end
   local channel = string.match(P, '^{(.*):%d+}:$') .. ':hints:'
   for kind, names in pairs(hints) do
@@ -192,8 +192,8 @@ local function place(x, number, id)
   offer(queue, x[KIND], x[SCORE], member)
 end
 
--- Take a pending task out of its lane or its parking; its key is given its place back, and the
--- caller promotes once the task stands where it goes.
+-- Take a pending task out of its lane, or out of the tasks parked before it. Its slot of the key is
+-- free then; the caller admits others once the task is where it goes.
 local function unplace(x, number, id)
   local queue, key = x[QUEUE], x[KEY]
   local member = member_of(number, id)

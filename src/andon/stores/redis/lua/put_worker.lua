@@ -1,4 +1,4 @@
--- Say that a worker lives, or, without a description, that it has left.
+-- Note that a worker is alive, or, without a description, that it has left.
 local refused = refuse_strangers()
 if refused then return refused end
 

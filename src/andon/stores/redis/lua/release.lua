@@ -1,4 +1,4 @@
--- Let reservations go that still stand as they were seen.
+-- Release reservations that have not changed since they were read.
 local refused = refuse_strangers()
 if refused then return refused end
 

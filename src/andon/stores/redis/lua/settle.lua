@@ -1,5 +1,5 @@
 -- Count dependencies of children here, each once: of one that satisfies, how many must satisfy its
--- child yet; of one that does not, how many more may fail it. A child that has left `blocked` waits
+-- child yet; of one that does not, how many more may fail it. A child that is no longer `blocked` waits
 -- for nothing.
 local refused = refuse_strangers()
 if refused then return refused end

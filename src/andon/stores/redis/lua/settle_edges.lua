@@ -1,5 +1,5 @@
--- Edges of parents here count as told. Those let go hold nothing up any more, either: they keep no
--- result. Parents are let go that waited only for them. Idempotent.
+-- Mark edges of parents here as settled. Those that were let go keep no result any more, either. A parent
+-- whose deletion waited only for these edges may be deleted. Idempotent.
 local refused = refuse_strangers()
 if refused then return refused end
 

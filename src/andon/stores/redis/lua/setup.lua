@@ -1,6 +1,6 @@
 -- Set up one partition of a namespace, or tell how it was: "new", "ours" with schema, min_writer,
 -- partitions and whether its tasks still have to be entered in the lists by name, or "strange" where
--- the keys are somebody else's. From here on no process writes that does not know these lists.
+-- the keys belong to something else. From now on, processes that do not know these lists cannot write.
 local meta = P .. 'meta'
 local kind = call('TYPE', meta).ok
 if kind ~= 'none' and kind ~= 'hash' then return {now, 'strange'} end

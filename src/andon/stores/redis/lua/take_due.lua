@@ -12,7 +12,7 @@ local reply, looked, taken = {now, ''}, 0, 0
 local function later(id, found)
   if found[5] ~= 'active' or not found[3] then return nil end
   local cell = cell_of(found[3])
-  if not cell then return nil end -- whoever reads it finds that it is damaged
+  if not cell then return nil end -- it is damaged, which its next reader finds out
   local lease = cell[C_LEASE]
   if lease <= now then return now < patience and patience or nil end
   local x = entry_of(fields_of(id, 'x')[1])

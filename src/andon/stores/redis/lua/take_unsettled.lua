@@ -1,5 +1,4 @@
--- Ended tasks whose dependents were not all told, with the state of each; they go to the end of
--- the line.
+-- Ended tasks that still have unsettled edges, with the state of each; they go to the end of the list.
 local refused = refuse_strangers()
 if refused then return refused end
 

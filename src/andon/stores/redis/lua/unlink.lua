@@ -1,4 +1,4 @@
--- Forget edges of parents here, and let parents go that waited only for them. Idempotent.
+-- Remove edges of parents here. A parent whose deletion waited only for them may be deleted. Idempotent.
 local refused = refuse_strangers()
 if refused then return refused end
 

@@ -1,4 +1,4 @@
--- Workers seen within the time given, each with when; others are forgotten.
+-- Workers seen within the given time, each with the time when it was seen last; others are removed.
 local refused = refuse_strangers()
 if refused then return refused end
 

@@ -12,7 +12,7 @@ SELECT n.name, CAST(substr(c.what, 2, 7) AS INTEGER), substr(c.what, 10), c.n
 FROM name n CROSS JOIN counts c ON c.queue = n.id
 WHERE c.what >= ? AND c.what < '+:'
 
--- A look for each queue that was ever heard of.
+-- One look-up for each known queue.
 -- name: drop
 DELETE FROM counts WHERE (queue, what) IN (
     SELECT c.queue, c.what FROM name n CROSS JOIN counts c ON c.queue = n.id

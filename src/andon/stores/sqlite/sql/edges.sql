@@ -15,8 +15,8 @@ ON CONFLICT (parent, child) DO UPDATE SET settled = 0, loads = max(loads, exclud
 WITH wanted (child, parent) AS (VALUES (?, ?))
 SELECT child, parent FROM wanted CROSS JOIN satisfied USING (child, parent) WHERE fails = 0
 
--- Keeps a parent whose result is loaded, lets a rerun of one that failed still satisfy, and tells who
--- depends on it; of a parent that was deleted there is none of that.
+-- Such an edge keeps a parent whose result is loaded, lets a rerun of one that failed still satisfy, and
+-- shows the dependents; there is none of a parent that was deleted.
 -- name: link_ended
 INSERT INTO edge (parent, child, loads, any_end, settled)
 SELECT ?1, ?2, ?3, ?4, 1 WHERE EXISTS (SELECT 1 FROM definition WHERE id = ?1)

@@ -1,6 +1,5 @@
 -- The life of a task: create, claim, renew, commit. Every statement is run inside the writer's
--- one transaction. Batches go through `rows.write`, which needs one `VALUES` with plain `?`; about
--- 1 us for a row inserted, 3 to 5 us for one updated.
+-- one transaction. Batches go through `rows.write`, which needs one `VALUES` with plain `?`.
 -- Bodies are cast: one flipped bit makes a blob a text, which would fail before it can be set aside.
 
 -- name: last_keys

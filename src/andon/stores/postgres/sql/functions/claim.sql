@@ -4,7 +4,7 @@
 -- transaction's number: the number of whoever wrote what is claimed is less. That keeps a task's
 -- events in order for readers, who go by that number.
 
--- How many each queue lets through now. Limited queues are held until the transaction ends.
+-- How many tasks each queue lets through now. Limited queues are locked until the transaction ends.
 CREATE FUNCTION allowances(p_queues integer[], p_limit integer, t bigint) RETURNS integer[]
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
@@ -43,8 +43,8 @@ END $$;
 -- entries were made due.
 --
 -- `p_code` is what the worker has code for (`code`; 0: it may claim everything). Of kinds about which
--- that is not decided yet, one row tells in `wanted`; then nothing was done, and the claim is to be sent
--- again when it is. With `p_decided`, what is not decided is not claimed.
+-- that is not decided yet, one row has the list in `wanted`; then nothing was claimed, and the caller sends
+-- the claim again once they are decided. With `p_decided`, undecided kinds are not claimed.
 --
 -- `p_full` are types that the worker has no room for, `p_types` those of which it has room for fewer
 -- than `p_limit`, each beside its `p_room`.
@@ -74,7 +74,7 @@ BEGIN
         PERFORM take_back(p_stood, p_worker);
     END IF;
     LOOP
-        -- One look at all that is seldom there: each statement costs as much as two tasks.
+        -- One statement looks for all that is seldom there: each statement costs as much as two tasks.
         -- Lanes as whole rows: an array for each of their columns would cost as much as the look at them.
         SELECT (SELECT c.seqs FROM claim c WHERE c.token = p_token),
             EXISTS (SELECT FROM queue c WHERE c.id = ANY (p_queues)

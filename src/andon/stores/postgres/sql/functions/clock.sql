@@ -16,7 +16,7 @@ CREATE FUNCTION store_time(told bigint) RETURNS bigint LANGUAGE sql VOLATILE AS 
     SELECT CASE WHEN told < 0 THEN -told ELSE greatest(told, {schema}.server_clock() + {schema}.clock_offset()) END
 $$;
 
--- The same for whoever writes: the transaction has its number before it looks at the clock. And a
+-- The same for writers: the transaction has its number before it looks at the clock. And a
 -- timer as it is written, which is never before that. So whoever sees that all transactions before
 -- its own have ended knows that no timer will be set before its own time (see `timekept`).
 CREATE FUNCTION write_time(told bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$

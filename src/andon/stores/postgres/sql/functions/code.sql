@@ -1,7 +1,7 @@
 -- What workers have code for (docs/rulings.md, R32). Whether a list covers a kind is decided by a
 -- worker that has the list, once for each kind that turns up, and remembered.
 
--- Remember what was decided for a list, of which one may be told for the first time; its id.
+-- Store what was decided for a list of code, which may be new; returns its id.
 CREATE FUNCTION remember_code(p_told bigint, p_digest text, p_kinds text[], p_may boolean[]) RETURNS integer
 LANGUAGE plpgsql VOLATILE {settings} AS $$
 #variable_conflict use_column
@@ -15,8 +15,8 @@ BEGIN
     RETURN list;
 END $$;
 
--- Forget lists that no worker has told of for a week, and the oldest beyond a number of them. A worker
--- that still has one decides anew.
+-- Delete lists that no worker has used for a week, and the oldest beyond a number of them. A worker that
+-- still has such a list decides again.
 CREATE FUNCTION forget_codes(t bigint) RETURNS void LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 BEGIN

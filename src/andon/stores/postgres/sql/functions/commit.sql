@@ -122,7 +122,7 @@ BEGIN
     IF c.tally IS NOT NULL THEN
         INSERT INTO delta (queue, n, day, tally) VALUES (k.queue, 1, c.at / {{day_ms}}, c.tally);
     END IF;
-    -- It leaves where it was.
+    -- Take it out of the indexes of its old state.
     INSERT INTO delta (queue, n, state) VALUES (k.queue, -1, k.state);
     IF k.dead THEN
         INSERT INTO delta (queue, n, state) VALUES (k.queue, -1, '+dead');
@@ -307,7 +307,7 @@ BEGIN
             promoted := promoted || o.woken;
             due := due OR o.due;
         END LOOP;
-        wanted := sleepers(p_me);  -- after the events, or who marks itself in between is not told
+        wanted := sleepers(p_me);  -- after the events, or a process that marks itself in between is not hinted
     END IF;
     pos := nextval('event_pos');
 END $$;

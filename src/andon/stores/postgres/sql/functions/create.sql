@@ -1,7 +1,7 @@
 -- Creating. One call, whatever the batch: definitions first (the unique index tells new
 -- ids from known ones), then what refuses single records, then the rest in one insert per table.
--- `free`: on the connection of a user's transaction. Nothing is locked there that others wait for:
--- keyed tasks are left to the timekeeper to let through, and a size limit sees what is committed.
+-- `free`: on the connection of a user's transaction. Nothing that others wait for is locked there:
+-- the timekeeper admits tasks with keys later, and a size limit counts only what is committed.
 --
 -- outcomes: n created, e exists (with digest from body, or the stub's), k key held, f full.
 CREATE TYPE new_task AS (

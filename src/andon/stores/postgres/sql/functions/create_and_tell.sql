@@ -1,11 +1,11 @@
 -- Creating one plain record and waking who sleeps for it, in one call: the record is
 -- committed first, and the notification, which waits for no flush, in a transaction of its own.
--- Inside the first it would make commits wait for each other; from the client it costs a turn of
--- his and a round trip, half a millisecond before a sleeping worker hears of his task.
+-- Inside the first it would make commits wait for each other; sent by the client, it would take another
+-- round trip before a sleeping worker hears of its task.
 --
 -- If a claim stands for it, it is handed over instead, by the same notification.
 --
--- Not within a transaction of the caller's: there is nothing it could commit then.
+-- It cannot run within a transaction of the caller's, since it commits.
 CREATE PROCEDURE create_and_tell(
     p_told bigint, p_me text, p_id text, p_definition bytea, p_partition integer, p_queue integer,
     p_state text, p_revision bigint, p_created bigint, p_timer bigint, p_group text, p_status bytea, p_event bytea,

@@ -2,8 +2,8 @@
 -- it is active at once, with what `create_one` and `claim_tasks` would have left together, and never
 -- stands in its lane.
 --
--- created: NULL if no claim stands there that would get this task and no other, or it is not as plain
--- as that; then it is left to `create_one`, and what stood in vain stands no more.
+-- created: NULL if no waiting claim there would get this task and no other, or the task is not plain;
+-- then it is left to `create_one`, and claims that cannot be served no longer wait.
 --
 -- `run` is told on the channel of `ear`: token, number of the claim's sending, place in it, time,
 -- fence, key, how many bytes the definition has, and definition and status in base64.
@@ -26,8 +26,8 @@ BEGIN
     place := pg_current_xact_id()::text::bigint << 20;
     UPDATE {schema}.standing x SET until = 0 WHERE x.queue = p_queue AND x.token = s.token AND x.until >= told
     RETURNING x.* INTO s;
-    -- A token to which something was given is given nothing more. Whose listening session has ended
-    -- holds its lock no more.
+    -- A token that has got something gets nothing more. A listening session that has ended no longer
+    -- holds its lock.
     IF NOT FOUND OR p_dead_at <= told OR pg_try_advisory_xact_lock_shared(s.ear) THEN
         RETURN;
     END IF;

@@ -14,7 +14,7 @@ CREATE FUNCTION create_one(
 #variable_conflict use_column
 DECLARE number bigint := nextval('{schema}.task_seq'); place bigint; odd boolean; watched boolean;
 BEGIN
-    -- (Each of these lines costs a microsecond, so none is there for the looks.)
+    -- (Each of these lines costs time, so there are as few as can be.)
     told := {schema}.write_time(p_told);
     place := pg_current_xact_id()::text::bigint << 20;
     INSERT INTO {schema}.definition (seq, id, body) VALUES (number, p_id, p_definition) ON CONFLICT (id) DO NOTHING;

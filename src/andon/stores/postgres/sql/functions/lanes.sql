@@ -44,7 +44,8 @@ END $$;
 -- come so far, and committed after, is found here, and moves the mark back.
 --
 -- A lane falls quiet in three steps, because a transaction under way may have looked at it before. First
--- it says that it falls quiet: who sees that when he enters something takes it back (`lower_marks`).
+-- it says that it falls quiet: a transaction that sees this while it enters something takes it
+-- back (`lower_marks`).
 -- Then, for that is committed now, it notes the number of the next transaction: all those from there on
 -- will see it. When all before have ended and it is empty still, nobody needs to look at it.
 CREATE FUNCTION keep_lanes(t bigint, low bigint, high bigint, moving integer[]) RETURNS void
@@ -69,7 +70,7 @@ BEGIN
             FROM lane z WHERE z.quiet < 2
         ) y
     ) x
-    -- Whoever takes it back meanwhile is not overruled: his row is looked at again.
+    -- If a transaction takes it back meanwhile, that stands: its row is read again.
     WHERE l.id = x.id AND l.mark = x.old_mark AND l.quiet = x.old_quiet
         AND (x.mark, x.busy, x.quiet, x.quiet_xid) IS DISTINCT FROM (x.old_mark, x.old_busy, x.old_quiet, x.old_xid);
 END $$;

@@ -3,9 +3,9 @@
 -- statistics say (a plan that is kept must not have been made while the tables were empty). What
 -- those call runs under it too and does not set it again: that costs as much as a small statement.
 
--- The n-th place in the event log of this transaction. Whoever has the transaction to himself numbers
--- his events from 0 on; beyond 2^16, and wherever a transaction may hold more than one call, places
--- are taken by `places`, which gives the first of so many.
+-- The n-th place in the event log of this transaction. A call that is the only one in its transaction
+-- numbers its events from 0 on; beyond 2^16, and wherever a transaction may hold more than one call,
+-- `places` gives the first of as many places as are needed.
 CREATE FUNCTION place_of(n bigint) RETURNS bigint LANGUAGE sql VOLATILE AS $$
     SELECT (pg_current_xact_id()::text::bigint << 20) + n
 $$;
@@ -25,7 +25,7 @@ BEGIN
     RETURN place_of(taken);
 END $$;
 
--- Kinds of hints that other processes sleep for; NULL when nobody does.
+-- Kinds of hints that sleeping processes wait for; NULL when there are none.
 CREATE FUNCTION sleepers(me text) RETURNS text[] LANGUAGE plpgsql STABLE AS $$
 #variable_conflict use_column
 BEGIN
