@@ -33,7 +33,7 @@ def stubs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         andon.service.server, "run", lambda *_, ready, **__: ready("http://127.0.0.1:1")
     )
-    monkeypatch.setattr(andon.cli.serve, "tune_process", lambda: None)
+    monkeypatch.setattr(andon.cli.serve, "tune_process", lambda *_: None)
     monkeypatch.setattr(andon.cli.worker, "Signals", nullcontext)
     monkeypatch.setattr(andon.cli.serve, "load_app", lambda _, url=None: SimpleNamespace(url=url))
 
