@@ -1,4 +1,4 @@
-"""Uploads and downloads by signed URL: anyone who has the URL needs no token."""
+"""Uploads and downloads by signed URL. The URL carries the permission, so no token is needed."""
 
 from collections.abc import AsyncIterator
 from typing import Annotated
