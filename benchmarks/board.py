@@ -11,9 +11,9 @@ pages    each page, and each way to ask for a list, over HTTP, in turn, so that 
          serves few others
 paint    each page in Chromium: when something is seen of it first; and the one failure of its name
          is found, read and run again, counting the clicks
-viewers  a worker drains tasks while nobody, one, and a hundred look at the first page, each beside
-         a drain of nobody right before or after it. Who looks is in the process of this script,
-         which has its own share of the processors
+viewers  a worker drains tasks while nobody, one, and a hundred look at the first page, by turns of
+         some seconds. Who looks is in the process of this script, which has its own share of the
+         processors
 streams  a thousand streams of that page are open at once, break off and come back
 nobody   what a service costs that nobody looks at
 rollup   what it costs to roll up one busy minute
@@ -32,12 +32,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import board_drains
 import board_looking
 import board_pages
 import board_paint
 import board_table
 from board_served import Served
-from board_stores import Filled, filled
+from board_stores import Filled, filled, spoil
 
 from andon.dashboard.assets import assets
 
@@ -48,6 +49,8 @@ PARTS = ("pages", "paint", "viewers", "streams", "nobody", "rollup")
 def measure(kind: str, asked: argparse.Namespace) -> dict[str, Any]:
     """What was asked for, over a store of that kind."""
     with filled(kind, asked.tasks, asked.keep) as store:
+        if asked.leave and asked.keep is not None:
+            spoil(kind, asked.keep)
         told: dict[str, Any] = {
             "store": kind,
             "about": store.about,
@@ -65,7 +68,9 @@ def measure(kind: str, asked: argparse.Namespace) -> dict[str, Any]:
 
 def _part(part: str, store: Filled, asked: argparse.Namespace) -> dict[str, Any]:
     if part == "viewers":
-        return asyncio.run(board_looking.viewers(store, asked.drained, asked.drains))
+        return asyncio.run(
+            board_drains.viewers(store, asked.turn, asked.drains, delete=not asked.leave)
+        )
     if part == "rollup":
         return asyncio.run(board_looking.rolled_up(store, 3_000))
     with _served(store) as served:
@@ -103,8 +108,14 @@ def main() -> None:
     parser.add_argument("--only", default=",".join(PARTS), help="of: " + ", ".join(PARTS))
     parser.add_argument("--rounds", type=int, default=50, help="that each page is asked for")
     parser.add_argument("--paints", type=int, default=5, help="of each page in the browser")
-    parser.add_argument("--drained", type=int, default=30_000, help="tasks of one drain")
-    parser.add_argument("--drains", type=int, default=3, help="rounds of drains")
+    parser.add_argument("--drains", type=int, default=40, help="that are looked at by turns")
+    parser.add_argument("--turn", type=float, default=1.0, help="seconds that each looks")
+    parser.add_argument(
+        "--leave",
+        action="store_true",
+        help="do not delete the drained tasks, which takes most of the time; a kept store then "
+        "serves no other run",
+    )
     parser.add_argument("--streams", type=int, default=1_000)
     parser.add_argument("--idle", type=float, default=65.0, help="seconds that nobody looks")
     parser.add_argument("--into", type=Path, help="file for all that was measured, as JSON")

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import board_stores
 import httpx
 from board_served import Served
-from board_stores import Filled, cpu_of
+from board_stores import Filled
 
 from andon.bench import producing
 from andon.bench.app import noop
@@ -23,10 +23,7 @@ from andon.engine.rollups import Rollups
 from andon.lifecycle.minutes import MINUTE_MS
 
 QUEUE = "drained"
-WATCHING = (0, 1, 100)
 _PATIENCE_S = 60.0
-_RUNNING = 0.95
-"""A drain is measured from where so much of it is left: its worker is under way by then."""
 
 
 class Looker:
@@ -122,80 +119,11 @@ async def looked_at(served: Served, count: int) -> AsyncIterator[Lookers]:
         await lookers.leave()
 
 
-# --- while tasks drain ---
-
-
-async def _drained(store: Filled, app: Andon, tasks: int, count: int) -> dict[str, float]:
-    """A drain while so many look at a service that was just started. What it leaves is deleted."""
-    handler = noop.type.handler
-    assert handler is not None
-    task = app.task(name=noop.name, queue=QUEUE)(handler)
-    engine = await app.engine()
-    served = Served(store.url)
-    try:
-        await producing.submit(task, tasks, "bulk", 1)
-        async with (
-            looked_at(served, count),
-            WorkerProcess(store.url, QUEUE, concurrency=100) as worker,
-        ):
-            while (left := await _left(engine)) > _RUNNING * tasks:  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
-            used = (served.cpu_s, cpu_of(worker.pid), store.server_cpu_s)
-            begun = time.perf_counter()
-            while await _left(engine):  # noqa: ASYNC110 - another process ends them
-                await asyncio.sleep(0.05)
-            seconds = time.perf_counter() - begun
-            now = (served.cpu_s, cpu_of(worker.pid), store.server_cpu_s)
-            service, ran, server = (after - before for after, before in zip(now, used, strict=True))
-            return {
-                "rate": left / seconds,
-                "cpu_percent": 100 * service / seconds,
-                "worker_us": 1e6 * ran / left,
-                "server_us": 1e6 * server / left,
-                "rss_mb": served.rss_mb,
-            }
-    finally:
-        served.close()
-        await board_stores.emptied(store.url, QUEUE)
-
-
-async def _left(engine: Any) -> int:
+async def left(engine: Any) -> int:
+    """How many tasks of the queue have not ended."""
     queues = {one.queue: one.counts for one in await engine.stats()}
     counts = queues.get(QUEUE, {})
     return sum(counts.get(state, 0) for state in ("pending", "active"))
-
-
-async def viewers(store: Filled, tasks: int, rounds: int) -> dict[str, Any]:
-    """What a hundred who look cost beside one, and both beside nobody.
-
-    Each drain that is looked at is compared with one of nobody right before or right after it, in
-    turn. So is one of nobody: what lies between those two is of the machine."""
-    found: dict[int, list[dict[str, float]]] = {count: [] for count in WATCHING}
-    ratios: dict[int, list[float]] = {count: [] for count in WATCHING}
-    async with Andon(store.url) as app:
-        await _drained(store, app, tasks, 0)  # it warms what the others find warm
-        for number in range(rounds):
-            turn = number % len(WATCHING)
-            for count in WATCHING[turn:] + WATCHING[:turn]:
-                if number % 2:
-                    nobody = await _drained(store, app, tasks, 0)
-                    looked = await _drained(store, app, tasks, count)
-                else:
-                    looked = await _drained(store, app, tasks, count)
-                    nobody = await _drained(store, app, tasks, 0)
-                found[count].append(looked)
-                ratios[count].append(looked["rate"] / nobody["rate"])
-    return {
-        str(count): {
-            **{name: round(statistics.median(r[name] for r in rows), 2) for name in rows[0]},
-            "rate_beside_nobody": {
-                "median": round(statistics.median(ratios[count]), 3),
-                "least": round(min(ratios[count]), 3),
-                "most": round(max(ratios[count]), 3),
-            },
-        }
-        for count, rows in found.items()
-    }
 
 
 # --- while nothing happens ---
@@ -262,7 +190,7 @@ async def rolled_up(store: Filled, tasks: int) -> dict[str, Any]:
         assert handler is not None
         await producing.submit(app.task(name=noop.name, queue=QUEUE)(handler), tasks, "bulk", 1)
         async with WorkerProcess(store.url, QUEUE, concurrency=100):
-            while await _left(engine):  # noqa: ASYNC110 - another process ends them
+            while await left(engine):  # noqa: ASYNC110 - another process ends them
                 await asyncio.sleep(0.05)
         await _next_minute(engine)
         cpu, server = time.process_time(), store.server_cpu_s

@@ -99,6 +99,11 @@ def filled(kind: str, tasks: int, keep: Path | None) -> Iterator[Filled]:
         yield Filled(kind, url, about, tasks, seconds, processes, needle, deep)
 
 
+def spoil(kind: str, keep: Path) -> None:
+    """Have the kept store serve no other run: what follows changes it for good."""
+    (keep / kind / MARK).unlink(missing_ok=True)
+
+
 def _mark(tasks: int, seconds: float) -> str:
     return json.dumps({"version": board_filling.VERSION, "tasks": tasks, "seconds": seconds})
 

@@ -72,29 +72,29 @@ def _viewers(told: dict[str, Any]) -> Iterator[Row]:
     rss = round(many["rss_mb"] - one["rss_mb"], 1)
     yield "100 viewers more than one: CPU", f"{cpu} % of a core", "5 %", _verdict(cpu, 5)
     yield "100 viewers more than one: memory", f"{rss} MB", "60 MB", _verdict(rss, 60)
+    nobody = told["nobody"]
     for count in ("1", "100"):
-        beside = told[count]["rate_beside_nobody"]
         yield (
             f"drain while {count} look, beside nobody",
-            f"{beside['median']} ({beside['least']} to {beside['most']})",
+            _interval(told[count]["rate_beside_nobody"]),
             "0.98",
-            f"{told[count]['rate']:,.0f} a second, nobody: {told['0']['rate']:,.0f}; "
+            f"CPU of a task: {_interval(told[count]['task_us_beside_nobody'])}; "
+            f"{told[count]['rate']:,.0f} a second, nobody: {nobody['rate']:,.0f}; "
             f"CPU of the service {told[count]['cpu_percent']} %, "
-            f"nobody: {told['0']['cpu_percent']} %; a task {_us(told[count])}, "
-            f"nobody: {_us(told['0'])}",
+            f"nobody: {nobody['cpu_percent']} %",
         )
-    beside = told["0"]["rate_beside_nobody"]
     yield (
         "drain of nobody, beside another",
-        f"{beside['median']} ({beside['least']} to {beside['most']})",
+        _interval(nobody["rate_beside_nobody"]),
         "",
-        "what is of the machine",
+        f"CPU of a task: {_interval(nobody['task_us_beside_nobody'])}; "
+        f"what is of the machine, over {told['drains']} drains",
     )
 
 
-def _us(drain: dict[str, Any]) -> str:
-    """Processor time of the worker and the server."""
-    return f"{drain['worker_us']:.0f} + {drain['server_us']:.0f} µs"
+def _interval(ratio: dict[str, float]) -> str:
+    """The mean, and the interval that holds 95 % of them."""
+    return f"{ratio['mean']} ({ratio['low']} to {ratio['high']})"
 
 
 def _streams(told: dict[str, Any]) -> Iterator[Row]:
