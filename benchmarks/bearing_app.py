@@ -6,8 +6,9 @@ from andon import Andon, Context
 
 app = Andon(os.environ.get("ANDON_URL", "memory://"), name="bearing", release="1")
 
-LEASE_S = 3.0
-"""How soon a worker that was killed is missed."""
+LEASE_S = float(os.environ.get("BEARING_LEASE_S", "30"))
+"""How soon a worker that was killed is missed. Short only where workers are killed: a worker claims
+all its tasks for the shortest lease of any."""
 
 
 @app.task(name="count")

@@ -40,7 +40,7 @@ class Workers:
     """Worker processes that are killed and started again."""
 
     def __init__(self, url: str, count: int, folder: Path) -> None:
-        self._environment = {**os.environ, "ANDON_URL": url}
+        self._environment = {**os.environ, "ANDON_URL": url, "BEARING_LEASE_S": "3"}
         self._log = (folder / "workers.log").open("ab")
         self._running = [self._started() for _ in range(count)]
         self.killed = 0

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from servers import on_clock
 
-from andon.engine import telling_ends
+from andon.engine import telling_ends, timekeeper
 from andon.lifecycle.commands import Complete, Fail, Rerun
 from andon.model.errors import StoreUnavailable
 from andon.model.task import Task, TaskError
@@ -145,6 +145,7 @@ async def test_a_fan_out_that_is_being_told_is_not_begun_anew(
 ) -> None:
     monkeypatch.setattr(telling_ends, "FIRST", 2)
     monkeypatch.setattr(telling_ends, "PAGE", 5)
+    monkeypatch.setattr(timekeeper, "LOOKS_LEFT_OUT", 0)
     children = [f"c{number:02}" for number in range(MANY)]
     await shop.submit("parent")
     await submitted(shop, children, dependencies=("parent",))
@@ -161,6 +162,38 @@ async def test_a_fan_out_that_is_being_told_is_not_begun_anew(
     await report(shop, [run], Complete())
     assert await states(shop, children) == {State.PENDING}
     assert begun == ["parent"]
+
+
+async def test_who_is_telling_ends_looks_for_what_a_crash_left_now_and_then_only(
+    shop: Shop, faulty: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await shop.submit("parent")
+    await shop.submit("child", dependencies=("parent",))
+    [run] = await shop.claim()
+    asked, may_go_on = asyncio.Event(), asyncio.Event()
+    real = faulty.real.dependents_of_each
+
+    async def slow(parents: Any, limit: int) -> Any:
+        asked.set()
+        await may_go_on.wait()
+        return await real(parents, limit)
+
+    monkeypatch.setattr(faulty.real, "dependents_of_each", slow)
+    await shop.engine.report(run, Complete())
+    await asked.wait()
+    chores = shop.engine.timekeeper.housekeep
+    before = faulty.calls["take_unsettled"]
+    looks: list[int] = []
+    for _ in range(2 * (timekeeper.LOOKS_LEFT_OUT + 1)):
+        await chores()
+        looks.append(faulty.calls["take_unsettled"] - before)
+    assert looks[timekeeper.LOOKS_LEFT_OUT - 1] == 0
+    assert looks[timekeeper.LOOKS_LEFT_OUT] == 1
+    assert looks[-1] == 2
+    may_go_on.set()
+    await shop.told()
+    await chores()
+    assert faulty.calls["take_unsettled"] - before == 3, "it has time for it again"
 
 
 async def test_a_dependent_that_cannot_be_told_keeps_no_other_end_from_anybody(

@@ -151,6 +151,11 @@ class Dependencies:
         """Finish the fan-outs that a crash of another process cut short."""
         self._ends.resume(ends)
 
+    @property
+    def are_being_told(self) -> bool:
+        """Whether this process is notifying dependents of ends."""
+        return self._ends.is_busy
+
     async def told(self) -> None:
         """Wait until this process has no end left to notify dependents of."""
         await self._ends.drain()

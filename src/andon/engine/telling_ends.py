@@ -60,9 +60,14 @@ class EndsToTell:
             if not known and not self._culprits.is_left_alone(end[0]):
                 self.note(*end)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether dependents are being notified."""
+        return self._first.are_running or self._pages.are_running
+
     async def drain(self) -> None:
         """Wait until the dependents of every end noted so far have been notified."""
-        while self._first.are_running or self._pages.are_running:
+        while self.is_busy:
             await self._first.drain()
             await self._pages.drain()
 

@@ -47,6 +47,12 @@ HOLD_MS = 10_000
 HOUSEKEEPING_S = 5.0
 """Seconds between looks at what no timer covers: fan-outs cut short, event trimming, bounds."""
 
+LOOKS_LEFT_OUT = 5
+"""How many looks in a row for fan-outs cut short are left out, at most, while this process notifies
+dependents itself. Ends that are being told look like those that a crash left, so such a look reads
+hundreds of them for nothing. It is for what a process left that has died, and no task waits for it
+alone: a blocked one asks by itself."""
+
 _TRIM_S = 30.0
 """Seconds between looks for what can be trimmed, unless there was something the last time."""
 
@@ -92,6 +98,7 @@ class Timekeeper:
         self._letters = DeadLetters(store, random, dead_letter_limit, self._write)
         self._culprits = Culprits("The timer of task")
         self._tasks: list[asyncio.Task[None]] = []
+        self._left_out = 0  # looks for fan-outs cut short
         self._trim_at = 0.0  # by the loop's clock
 
     def start(self) -> None:
@@ -268,6 +275,10 @@ class Timekeeper:
             raise failures[0]
 
     async def _resume(self) -> None:
+        self._left_out += 1
+        if self._dependencies.are_being_told and self._left_out <= LOOKS_LEFT_OUT:
+            return
+        self._left_out = 0
         self._dependencies.resume(await self._store.take_unsettled(MAX_BATCH))
 
     async def _trim(self) -> None:

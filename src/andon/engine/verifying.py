@@ -46,14 +46,15 @@ class Verifying:
         dependencies.on_moved(self._moved)
 
     def take(self, tasks: Sequence[Task], now: int) -> list[tuple[str, int | None]]:
-        """Put tasks in the list. Returns the timers of those for which there is no place."""
+        """Put tasks in the list. Returns the timers of those for which there is no place: one time
+        for all, as a store may keep them as one timer then."""
         timers: list[tuple[str, int | None]] = []
+        later = now + round(_LATER_MS * (1 + self._random.random()))
         for task in tasks:
             if len(self._line) < MOST_WAITING or task.id in self._line:
                 self._line[task.id] = task
             else:
-                later = _LATER_MS * (1 + self._random.random())
-                timers.append((task.id, now + round(later)))
+                timers.append((task.id, later))
         if self._line and self._working is None:
             self._working = asyncio.ensure_future(self._work())
         return timers

@@ -24,10 +24,10 @@ VERIFY_MOST_MS = 300_000
 longer, because it asks about all of them; then less and less often, every 5 min at the least
 (docs/rulings.md, R8).
 
-The process that ends a dependency notifies its dependents, and timekeepers look every 5 s for ends
-whose dependents a crash left unnotified. Only a task that a crash kept from being linked depends on
-its own question. If it asked sooner, thousands of tasks that were submitted together would ask
-while they are linked and notified anyway."""
+The process that ends a dependency notifies its dependents, and timekeepers look every 5 s (every
+30 s at the least) for ends whose dependents a crash left unnotified. Only a task that a crash kept
+from being linked depends on its own question. If it asked sooner, thousands of tasks that were
+submitted together would ask while they are linked and notified anyway."""
 
 DEBT_MS = 2_000
 """The timer of a task with a debt fires after this time to check whether the births are stored: by

@@ -9,6 +9,7 @@ import pytest
 from conformance.kit import Kit
 
 from andon.contract.outcomes import Due
+from andon.lifecycle import commands
 from andon.lifecycle.admission import admit
 from andon.lifecycle.commands import Unblock
 from andon.model.task import Definition, Task
@@ -258,11 +259,45 @@ async def test_timers_set_anew_read_no_record_and_go_with_the_last_that_moves(
     await kit.store.rearm([(task.id, later) for task in taken])
     assert traffic.taken()[1] == 0
     assert isinstance(kit.store, NatsStore)
-    assert [len(ids) for ids in await _standing(kit.store, "s")] == [20, 20], "and the hold"
+    assert [len(ids) for ids in await _standing(kit.store, "s")] == [20], "and no hold"
     await kit.store.commit([kit.change(task, Unblock()) for task in taken])
     for _ in range(3):  # a later write, or a look, deletes the entries that are spent
         await kit.store.take_due(0, 200, 600_000)
-    assert [len(ids) for ids in await _standing(kit.store, "s")] == [20], "the hold"
+    assert await _standing(kit.store, "s") == []
+
+
+async def _taken_together(kit: Kit, hold_ms: int) -> list[Task]:
+    """Tasks whose timers one call has taken."""
+    await kit.submit_many(5, run_at=kit.store.now() + 300)
+    taken: list[Task] = []
+
+    async def all_taken() -> bool:
+        taken.extend((await kit.store.take_due(0, 10, hold_ms)).tasks)
+        return len(taken) == 5
+
+    await kit.until(all_taken)
+    return taken
+
+
+async def test_the_hold_of_several_goes_with_the_last_that_moves(kit: Kit) -> None:
+    *others, last = await _taken_together(kit, 600_000)
+    assert isinstance(kit.store, NatsStore)
+    assert [len(ids) for ids in await _standing(kit.store, "s", "d")] == [5]
+    await kit.store.commit([kit.change(task, commands.Due()) for task in others])
+    assert [len(ids) for ids in await _standing(kit.store, "s", "d")] == [5]
+    await kit.moved(last, commands.Due())
+    assert await _standing(kit.store, "s", "d") == []
+
+
+async def test_the_hold_of_several_stands_while_one_of_them_was_not_moved(kit: Kit) -> None:
+    """The process that took them dies before the last one."""
+    *others, last = await _taken_together(kit, 1_000)
+    await kit.store.commit([kit.change(task, commands.Due()) for task in others])
+    assert isinstance(kit.store, NatsStore)
+    assert kit.store._context is not None
+    for _ in range(3):
+        await kit.store._context.timers[0].sweep()
+    assert (await kit.due(last.id)).id == last.id
 
 
 async def test_of_due_entries_that_name_many_no_more_are_read_than_are_wanted(

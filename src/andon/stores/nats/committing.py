@@ -24,6 +24,7 @@ from andon.stores.kit.topics import topics_of
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.dead_letter_index import dead_letter_mark
 from andon.stores.nats.edges import is_over
+from andon.stores.nats.end_marks import end_marks
 from andon.stores.nats.jetstream import CONFLICT, REFUSED, Write
 from andon.stores.nats.quarantine import is_unreadable, quarantine
 from andon.stores.nats.record_cache import LOG_AGE_S, RecordCache, comes_back, subqueue_of
@@ -184,12 +185,14 @@ class _Commit:
                 self._outcomes[position] = Changed(ChangeKind.INVALID, why=why_of(error))
         if not plans:
             return []
+        subjects = self._records.subjects
         first = [write for plan in plans.values() for write in plan.first]
+        marked = [p.body.id for p in plans.values() if p.edges and not p.body.deleted]
+        first += end_marks(subjects, marked)
         timers = [plan.timer for plan in plans.values() if plan.timer is not None]
-        stream = self._records.subjects.stream
-        first += schedules(self._records.subjects, timers, self._context.clock.now())
-        await self._records.js.write(stream, first)
-        seqs = await self._records.js.write(stream, writes, each=True)
+        first += schedules(subjects, timers, self._context.clock.now())
+        await self._records.js.write(subjects.stream, first)
+        seqs = await self._records.js.write(subjects.stream, writes, each=True)
         again: list[int] = []
         for (position, plan), seq in zip(plans.items(), seqs, strict=True):
             if seq <= CONFLICT:
@@ -321,8 +324,6 @@ class _Commit:
         archive = self._records.archive(stored, revision)
         if archive is not None:
             plan.first.append(archive)
-        if edges:
-            plan.first.append(self._context.edges.mark(after.id))
         return plan
 
     def _refused_as_large(self, position: int, body: RecordBody) -> bool:

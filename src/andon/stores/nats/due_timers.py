@@ -181,18 +181,19 @@ class _Taking:
         # This is done before the entries are written over: they bring the next taker here.
         broken = {stored.body.id: stored for look in looks for stored in look.broken}
         self.topics += await quarantine(self._records, [*broken.values()], now)
-        took, unsure = False, False
+        took: list[StoredRecord] = []
+        unsure = False
         seqs = await js.write(stream, [look.over(now) for look in looks])
         for look, seq in zip(looks, seqs, strict=True):
             unsure = unsure or seq < CONFLICT
-            if seq > CONFLICT and look.entry.header(_FIRED):
-                self._records.notes.note_write(seq_of(look.entry))  # which the server wrote
-            for stored in look.due if seq > CONFLICT else ():
-                assert stored.task is not None
-                took = True
-                self._out.add(stored.body.id)
-                self.taken.append(stored.task)
-                self._timers.hold(stored, hold if len(held) == 1 else "")
+            if seq > CONFLICT:
+                if look.entry.header(_FIRED):
+                    self._records.notes.note_write(seq_of(look.entry))  # which the server wrote
+                took += look.due
+        self._out.update(stored.body.id for stored in took)
+        self.taken += [stored.task for stored in took if stored.task is not None]
+        # What another process took it holds by itself; of what nobody knows, this may be the hold.
+        self._timers.hold(took, "" if unsure else hold)
         if hold and not took and not unsure:
             # Another process took them, and has a hold of its own. If the answer to our write was
             # lost, they may be ours: then the hold is their only timer.

@@ -1,13 +1,12 @@
-"""Edges between tasks, and marks of ends that dependents are to be notified of: one small message
-each.
+"""Edges between tasks: one small message each.
 
 `linking` writes them, `settling` settles them, `dependents` reads them in pages, and `counts`
-counts the dependencies of a child that have ended.
+counts the dependencies of a child that have ended. `end_marks` finds those that a crash left
+unsettled.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 
-import msgspec
 from msgspec.structs import replace
 
 from andon.contract.edges import Edge
@@ -18,13 +17,13 @@ from andon.lifecycle.discarded import Discarded, discarded_of
 from andon.lifecycle.timers import next_timer
 from andon.model.task import Tombstone
 from andon.model.words import OVER, State
-from andon.stores.kit.codec import encode
 from andon.stores.kit.partitions import partition_of
 from andon.stores.nats.counts import GONE, Counts, tombstone
+from andon.stores.nats.edge_codec import edge_of, encoded
+from andon.stores.nats.end_marks import end_marks
 from andon.stores.nats.ended_tasks import EndedTasks
-from andon.stores.nats.jetstream import CONFLICT, GUARD, Write, seq_of, subject_of
+from andon.stores.nats.jetstream import CONFLICT, GUARD, Write
 from andon.stores.nats.known_edges import KnownEdge, KnownEdges, Pair
-from andon.stores.nats.nats_client import Reply
 from andon.stores.nats.record_cache import RecordCache
 from andon.stores.nats.record_codec import StoredRecord
 from andon.stores.nats.subjects import is_token
@@ -33,19 +32,6 @@ from andon.stores.nats.timers import Timers
 TOGETHER = 500
 """How many writes are sent at once: more would not all be answered within the time of one
 attempt."""
-
-_FIRST = 100
-"""Of a parent of thousands, how many edges are read first to find one that is not settled."""
-
-
-class _Edge(msgspec.Struct, array_like=True):
-    loads: bool
-    any_end: bool
-    settled: bool
-    needs_all: bool = False  #: of the child; an older release says nothing of it
-
-
-_decode = msgspec.msgpack.Decoder(_Edge).decode
 
 
 def is_over(state: State) -> bool:
@@ -84,24 +70,6 @@ def is_possible(what: str, task_id: str) -> bool:
     return False
 
 
-def _edge_of(msg: Reply) -> KnownEdge:
-    _, parent, child = subject_of(msg).rsplit(".", 2)
-    found = _decode(msg.data)
-    edge = Edge(parent, child, found.loads, found.any_end, found.settled)
-    return KnownEdge(edge, seq_of(msg), found.needs_all)
-
-
-def _not_told(messages: Iterable[Reply]) -> set[str]:
-    """The parents of those of the edges that are not settled."""
-    edges = [_edge_of(msg).edge for msg in messages if msg.data]
-    return {edge.parent for edge in edges if not edge.settled}
-
-
-def encoded(edge: Edge, *, needs_all: bool = False) -> bytes:
-    """An edge as it is stored."""
-    return encode(_Edge(edge.loads, edge.any_end, edge.settled, needs_all))
-
-
 class Edges:
     """The edges of all partitions: each is stored in its parent's."""
 
@@ -129,7 +97,7 @@ class Edges:
             mine = [subjects.of("e", p, "*") for p in found if self._at(p) is records]
             for msg in await records.last(mine) if mine else ():
                 if msg.data:
-                    known = _edge_of(msg)
+                    known = edge_of(msg)
                     found[known.edge.parent][known.edge.child] = known
         return found
 
@@ -143,7 +111,7 @@ class Edges:
             for some in in_batches(mine, TOGETHER):
                 for msg in await records.last(some):
                     if msg.data:
-                        known = _edge_of(msg)
+                        known = edge_of(msg)
                         found[known.pair] = known
                         self.known.note(known)
         return found
@@ -202,7 +170,7 @@ class Edges:
     # --- writing ---
 
     async def write(
-        self, edges: Iterable[Edge], marks: Iterable[str] = (), *, need_all: Container[str] = ()
+        self, edges: Iterable[Edge], marks: Sequence[str] = (), *, need_all: Container[str] = ()
     ) -> None:
         """Write edges whatever is there, and marks of ended parents. `need_all`: children that need
         all their dependencies."""
@@ -212,8 +180,9 @@ class Edges:
             self.ended.forget_edges(edge.parent)
             message = self._message(edge, needs_all=edge.child in need_all)
             writes.setdefault(self.partition(edge.parent), []).append(message)
-        for parent in marks:
-            writes.setdefault(self.partition(parent), []).append(self.mark(parent))
+        for partition, records in enumerate(self.records):
+            mine = [parent for parent in marks if self.partition(parent) == partition]
+            writes.setdefault(partition, []).extend(end_marks(records.subjects, mine))
         await self._send(writes)
 
     async def change(self, known: Iterable[KnownEdge], how: Callable[[Edge], Edge]) -> None:
@@ -267,10 +236,6 @@ class Edges:
         subject = self._at(edge.parent).subjects.of("e", edge.parent, edge.child)
         return subject, encoded(edge, needs_all=needs_all), None
 
-    def mark(self, parent: str) -> Write:
-        """The mark that the dependents of a parent are to be notified of its end."""
-        return self._at(parent).subjects.of("x", parent), b"1", None
-
     # --- telling ---
 
     async def free(self, parents: Iterable[str], now: int) -> None:
@@ -313,44 +278,6 @@ class Edges:
             writes.setdefault(self.partition(parent), []).append(gone)
         await self._send(writes)
         await self.free({parent for parent, _ in pairs}, now)
-
-    async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
-        """Ended tasks with dependents to notify."""
-        found: list[tuple[str, State]] = []
-        for records in self.records:
-            # None may also mean that the server is shutting down: then the next call finds them.
-            page, _ = await records.page(records.subjects.of("x", "*"), 1, min(limit, 1_000))
-            marks = {subject_of(msg).rsplit(".", 1)[1]: msg for msg in page if msg.data}
-            stored = await self.records_of(marks)
-            states = {p: task.state for p in stored if (task := stored[p].task) is not None}
-            over = [p for p in marks if p not in states or is_over(states[p])]
-            unsettled = await self._unsettled([p for p in over if p in states])
-            found += [(parent, states[parent]) for parent in over if parent in unsettled]
-            done = [tombstone(marks[parent]) for parent in over if parent not in unsettled]
-            await records.js.write(records.subjects.stream, done)
-        return found[:limit]
-
-    async def _unsettled(self, parents: Sequence[str]) -> set[str]:
-        """Those that have edges that are not settled."""
-        found: set[str] = set()
-        for records in self.records:
-            mine = [parent for parent in parents if self._at(parent) is records]
-            found |= await self._unsettled_in(records, mine) if mine else set[str]()
-        return found
-
-    async def _unsettled_in(self, records: RecordCache, parents: Sequence[str]) -> set[str]:
-        """The same in one partition. Not all edges of a parent of thousands are read: settling one
-        writes it anew, so those that are not settled stand before the rest."""
-        subjects = [records.subjects.of("e", parent, "*") for parent in parents]
-        looked = await records.snapshot(subjects)
-        if looked is not None:
-            return _not_told(looked[0])
-        if len(parents) > 1:
-            middle = len(parents) // 2
-            first = await self._unsettled_in(records, parents[:middle])
-            return first | await self._unsettled_in(records, parents[middle:])
-        page, _ = await records.page(subjects[0], 1, _FIRST)
-        return _not_told(page) or _not_told(await records.read_all(subjects))
 
     async def forget(self, gone: Iterable[str]) -> None:
         """Remove the edges of deleted tasks to their dependents."""

@@ -17,7 +17,9 @@ from andon.stores.kit.codec import encode
 from andon.stores.kit.topics import topics_of
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.dead_letter_index import dead_letter_mark
-from andon.stores.nats.edges import encoded, is_over
+from andon.stores.nats.edge_codec import encoded
+from andon.stores.nats.edges import is_over
+from andon.stores.nats.end_marks import end_marks
 from andon.stores.nats.event_log import archived
 from andon.stores.nats.jetstream import CONFLICT, Write
 from andon.stores.nats.record_cache import RecordCache, subqueue_of
@@ -78,7 +80,7 @@ def _beside(records: RecordCache, snapshot: Snapshot) -> list[Write]:
         (subjects.of("e", task.id, edge.child), encoded(edge), None) for edge in snapshot.edges
     ]
     if is_over(task.state) and any(not edge.settled for edge in snapshot.edges):
-        writes.append((subjects.of("x", task.id), b"1", None))
+        writes += end_marks(subjects, [task.id])
     if task.state is State.BLOCKED:
         satisfied = {*snapshot.satisfied} & {*task.definition.dependencies}
         writes += [(subjects.of("f", task.id, parent), b"1", None) for parent in sorted(satisfied)]

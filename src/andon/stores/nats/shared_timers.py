@@ -1,7 +1,8 @@
 """Remembers timers that several tasks share, and deletes them when no task needs them any more.
 
 The runs of one claim have one timer, which names a revision of each record; so have blocked tasks
-that will ask again about their dependencies. Once each of these revisions was written over by a
+that will ask again about their dependencies, and tasks whose timers were taken together (their
+hold). Once each of these revisions was written over by a
 write that the server acknowledged, the timer would only fire in vain. So it is deleted: by a header
 of a write that is made anyway, or, if none comes, with the next read of due timers. The process
 that set it remembers this in memory: the timer of a process that died, or of a task that another
@@ -9,7 +10,7 @@ process moved, fires.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _REMEMBERED = 10_000
 """How many tasks are remembered; the timers of those forgotten fire."""
@@ -68,6 +69,17 @@ class SharedTimers:
         shared.ids.discard(task_id)
         if not shared.ids and shared.subject != purged:
             self._spent.append(shared.subject)
+
+    def leave(self, task_ids: Iterable[str]) -> list[str]:
+        """Note that tasks get other timers. Returns the timers that no task needs then."""
+        done: list[str] = []
+        for task_id in task_ids:
+            shared, _ = self._of.pop(task_id, (None, 0))
+            if shared is not None:
+                shared.ids.discard(task_id)
+                if not shared.ids:
+                    done.append(shared.subject)
+        return done
 
     def refused(self, task_id: str, purged: str) -> None:
         """Note that the write was not made, or that its outcome is not known."""

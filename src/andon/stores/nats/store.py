@@ -30,6 +30,7 @@ from andon.stores.nats.dead_letter_index import oldest_dead_letters
 from andon.stores.nats.dependents import Dependents
 from andon.stores.nats.due_timers import take_due
 from andon.stores.nats.edges import last_moves_of, state_of, tombstone_of
+from andon.stores.nats.end_marks import take_unsettled
 from andon.stores.nats.event_log import EventLog
 from andon.stores.nats.hints import Hints
 from andon.stores.nats.index import Index
@@ -252,7 +253,7 @@ class NatsStore:
         await self._open.run_to_end(self._open.edges.unlink(edges, self.now()))
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
-        return await self._open.edges.take_unsettled(limit)
+        return await take_unsettled(self._open.edges.records, limit)
 
     # --- moving in from another store ---
 

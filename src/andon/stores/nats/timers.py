@@ -149,10 +149,15 @@ class Timers:
         """Tasks taken here, by id: the hold's own schedule (or ""), and the revision that the task
         had."""
 
-    def hold(self, stored: StoredRecord, own: str) -> None:
-        """Remember that a task was taken, and the schedule of its hold if that holds nothing else;
-        the write that follows deletes it."""
-        self.held[stored.body.id] = (own, stored.body.revision)
+    def hold(self, taken: Sequence[StoredRecord], hold: str) -> None:
+        """Remember that tasks were taken, and the schedule that holds them, if it holds no others:
+        the write that follows the last of them deletes it."""
+        versions = [(stored.body.id, stored.body.revision) for stored in taken]
+        own = hold if len(taken) == 1 else ""
+        for task_id, revision in versions:
+            self.held[task_id] = (own, revision)
+        if hold and not own:
+            self.shared.add(hold, versions)
         while len(self.held) > _HELD:
             self.held.pop(next(iter(self.held)))
 
@@ -188,15 +193,11 @@ class Timers:
         """Set timers anew if one fired too early, each for the version of the record that was
         taken. If another process has moved the record, the timer fires in vain."""
         wanted: list[Wanted] = []
-        holds: list[str] = []
+        held = {task_id: taken for task_id, _ in timers if (taken := self.held.pop(task_id, None))}
         for task_id, at in timers:
-            taken = self.held.pop(task_id, None)
-            if taken is None:  # this process has moved it
-                continue
-            if at is not None:
-                wanted.append((task_id, taken[1], at))
-            if taken[0]:
-                holds.append(taken[0])
+            if at is not None and task_id in held:  # else this process has moved it
+                wanted.append((task_id, held[task_id][1], at))
+        holds = [own for own, _ in held.values() if own] + self.shared.leave(held)
         # The new ones first: a process that dies in between must leave one timer at least.
         again = secrets.token_hex(8)
         writes = schedules(self._subjects, wanted, now, again=again, shared=self.shared)
