@@ -2,7 +2,7 @@
 
 asyncio's own transports receive up to 256 KB at once, each time in new memory. The C library asks
 the system for so much and gives it back, unless its heap happens to have room: three system calls
-and a page to clear for each answer (docs/decisions/redis-fast-paths.md).
+and a page to clear for each answer (docs/decisions/receiving.md).
 """
 
 from typing import Any
