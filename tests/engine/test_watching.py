@@ -29,6 +29,16 @@ async def test_waiting_for_what_has_ended_returns_at_once(shop: Shop) -> None:
     assert (await shop.engine.wait_end("a", 0.0 + 5)).state is State.COMPLETED
 
 
+async def test_a_wait_has_left_when_it_returns(shop: Shop) -> None:
+    await shop.submit("a")
+    waiting = asyncio.ensure_future(shop.engine.wait_end("a"))
+    await asyncio.sleep(0)
+    assert "a" in shop.engine._watching._waiters
+    await shop.run()
+    await waiting
+    assert not shop.engine._watching._waiters
+
+
 async def test_a_result_that_is_discarded_at_once_reaches_who_waits(shop: Shop) -> None:
     await shop.submit("a", options={"discard_states": ("completed",)})
     watching = shop.engine.watch("a")

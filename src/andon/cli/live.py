@@ -118,7 +118,7 @@ def signatures(
 
 def _signer(strict: Sequence[WorkerInfo], app: "Andon") -> Iterator[Finding]:
     """Whether the application signs, with a key that is trusted."""
-    if not app.signing:
+    if app.signing is None:
         yield Finding(
             Level.WRONG,
             "signatures",

@@ -210,7 +210,7 @@ def _sign_with(app: "Andon", key_file: str | None) -> None:
         from andon.client.signing import Signing
 
         app.signing = Signing(key_file)
-    if app.signing:
+    if app.signing is not None:
         app.signing.check()
 
 

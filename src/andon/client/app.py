@@ -12,7 +12,7 @@ from andon.client.options import TaskOptions
 from andon.client.queues import Queue
 from andon.client.running import Running, WorkerSettings
 from andon.client.services import CertificateFiles
-from andon.client.signing import PathLike, Signing
+from andon.client.signing import PathLike, signing_with
 from andon.client.sync import SyncApp
 from andon.model.errors import ConfigurationError
 from andon.model.urls import shown
@@ -97,7 +97,7 @@ class Andon(Running):
         self._client_certificate = client_certificate
         self.profile = profile  #: name of the profile that sets the defaults
         self.artifacts = artifacts  #: URL of the place for artifacts; None: the store's own
-        self.signing = Signing(signing_key)  #: signs submitted tasks
+        self.signing = signing_with(signing_key)  #: signs submitted tasks; None: nothing does
         self.declared_queues = list(queues)
         self.middleware = checked_middleware(middleware)  #: as given
         self.lifespan = WorkerLifespan(lifespan)  #: around the work of each worker, with hooks

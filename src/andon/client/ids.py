@@ -7,6 +7,7 @@ clock is set back. The time only orders ids; nothing is ever compared with it.
 
 import itertools
 import os
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -41,7 +42,7 @@ class IdMaker:
         draw: Callable[[int], int] | None = None,
     ) -> None:
         self._wall_ns = time.time_ns if wall is None else lambda: wall() * 1_000_000
-        self._draw = draw or _system_bits
+        self._draw = draw or secrets.randbits
         self.forget()
 
     def __call__(self) -> str:
@@ -71,10 +72,6 @@ class IdMaker:
         self._lock = threading.Lock()
         self._now: tuple[int, str, Iterator[int]] = (0, "", iter(()))
         """The ns at which the millisecond ends, and what its ids are made of."""
-
-
-def _system_bits(bits: int) -> int:
-    return int.from_bytes(os.urandom(bits // 8), "big")
 
 
 new_id = IdMaker()

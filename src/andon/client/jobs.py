@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from andon.client.services import CertificateFiles, PathLike, certificate_of
-from andon.client.signing import Signing
+from andon.client.signing import signing_with
 from andon.engine.base import Submission
 from andon.model.errors import AndonError, ConfigurationError
 from andon.model.urls import shown
@@ -143,7 +143,7 @@ class JobsClient:
             )
         self._token = token or os.environ.get("ANDON_TOKEN")
         self._client_certificate = client_certificate
-        self._signing = Signing(signing_key)
+        self._signing = signing_with(signing_key)
         self._session: ClientSession | None = None
         self._random = random.Random()
 
@@ -169,8 +169,8 @@ class JobsClient:
             "job_id": f"job_{secrets.token_hex(12)}",
             **{name: value for name, value in given.items() if value is not None},
         }
-        if self._signing:
-            body |= {"queue": queue, "signature": self._signature(body, queue)}
+        if self._signing is not None:
+            body |= {"queue": queue, "signature": _signature(self._signing.key, body, queue)}
         return await self._ask("POST", "", body)
 
     async def get(self, job_id: str) -> Job:
@@ -226,12 +226,6 @@ class JobsClient:
             await asyncio.sleep(pause * (0.5 + self._random.random()))
         raise AssertionError("the last try returns or raises")
 
-    def _signature(self, body: Mapping[str, Any], queue: str) -> str:
-        job = Submission(
-            id=body["job_id"], name=body["type"], queue=queue, args=bytes(body["params"])
-        )
-        return self._signing.key.sign(job, time.time_ns() // 1_000_000)
-
     def _open(self) -> "ClientSession":
         try:
             from aiohttp import ClientSession, ClientTimeout, TCPConnector
@@ -268,6 +262,11 @@ class JobsClient:
         traceback: TracebackType | None,
     ) -> None:
         await self.close()
+
+
+def _signature(key: "SigningKey", body: Mapping[str, Any], queue: str) -> str:
+    job = Submission(id=body["job_id"], name=body["type"], queue=queue, args=bytes(body["params"]))
+    return key.sign(job, time.time_ns() // 1_000_000)
 
 
 def _job(status: int, body: bytes) -> Job:

@@ -33,17 +33,12 @@ _SLICE = 20
 
 
 class Signing:
-    """Signs submissions with the key given, a key or its file, else with that of
-    ANDON_SIGNING_KEY, if there is one. The file is read at the first submit: an application whose
-    workers submit nothing runs where the key is not."""
+    """Signs submissions with a key, or with that of a file. The file is read at the first submit:
+    an application whose workers submit nothing runs where the key is not."""
 
-    def __init__(self, given: "SigningKey | PathLike | None") -> None:
-        self._given = given if given is not None else os.environ.get(KEY_VARIABLE)
+    def __init__(self, given: "SigningKey | PathLike") -> None:
+        self._given = given
         self._key: SigningKey | None = None
-
-    def __bool__(self) -> bool:
-        """Whether what is submitted is signed."""
-        return self._given is not None
 
     @property
     def key(self) -> "SigningKey":
@@ -52,7 +47,6 @@ class Signing:
             from andon.signing import SigningKey
 
             given = self._given
-            assert given is not None
             self._key = given if isinstance(given, SigningKey) else SigningKey.load(given)
         return self._key
 
@@ -75,6 +69,13 @@ class Signing:
     def signed_one(self, submission: Submission, now: int) -> Submission:
         """One of them, at `now` (ms UTC). One that names no queue is signed for `default`."""
         return _signed(submission, self.key, now)
+
+
+def signing_with(given: "SigningKey | PathLike | None") -> Signing | None:
+    """Signing with the key given, a key or its file, else with that of ANDON_SIGNING_KEY; None if
+    neither says anything: then nothing is signed."""
+    key = given if given is not None else os.environ.get(KEY_VARIABLE)
+    return None if key is None else Signing(key)
 
 
 def _signed(submission: Submission, key: "SigningKey", now: int) -> Submission:

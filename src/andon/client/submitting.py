@@ -30,7 +30,7 @@ R = TypeVar("R")
 class Submitting(StoreAccess):
     """The part of an application that submits drafts."""
 
-    signing: Signing
+    signing: Signing | None
     _on_submit: list[Callable[[Submission], Submission]]
 
     @awaited_as("Andon.submit_many")

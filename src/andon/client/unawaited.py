@@ -7,20 +7,20 @@ until it is awaited, and Python's own warning names a coroutine that the reader 
 import warnings
 from collections.abc import Callable, Coroutine, Generator
 from functools import wraps
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar
+
+import msgspec
 
 P = ParamSpec("P")
 X = TypeVar("X")
 
 
-class Call(Coroutine[Any, Any, X]):
-    """A coroutine that warns, if it is never awaited, what should have been written."""
+class Call(msgspec.Struct, Generic[X], eq=False):
+    """A coroutine, by its methods, that warns if it is never awaited what should have been written.
+    A struct, since one is made for each submit."""
 
-    __slots__ = ("_coroutine", "_name")
-
-    def __init__(self, coroutine: Coroutine[Any, Any, X], name: str) -> None:
-        self._coroutine: Coroutine[Any, Any, X] | None = coroutine
-        self._name = name
+    _coroutine: Coroutine[Any, Any, X] | None
+    _name: str
 
     def _started(self) -> Coroutine[Any, Any, X]:
         coroutine = self._coroutine
@@ -84,7 +84,8 @@ def awaited_as(
     ) -> Callable[P, Coroutine[Any, Any, X]]:
         @wraps(method)
         def call(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, X]:
-            return Call(method(*args, **kwargs), name)
+            made: Any = Call(method(*args, **kwargs), name)
+            return made
 
         return call
 

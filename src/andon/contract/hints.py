@@ -32,8 +32,9 @@ class HintListener:
     def notify(self) -> None:
         """Receive a hint."""
         self._hinted = True
-        if self._waiter is not None:
-            self._wake()
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():

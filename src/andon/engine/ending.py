@@ -4,10 +4,9 @@ is away."""
 import asyncio
 import logging
 import random
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Awaitable, Callable
 
-from andon.lifecycle.births import is_over
-from andon.model.errors import StoreUnavailable, TaskNotFound
+from andon.model.errors import StoreUnavailable
 from andon.model.task import Task
 
 log = logging.getLogger("andon.watching")
@@ -23,23 +22,20 @@ class Closed(StoreUnavailable):
 
 
 async def until_ended(
-    watch: Callable[[str], AsyncIterator[Task]],
+    end_of: Callable[[str], Awaitable[Task]],
     task_id: str,
     timeout: float | None,
     jitter: random.Random,
 ) -> Task:
-    """The record as it ended.
+    """The record as it ended, for which `end_of` waits.
 
     While the store is away, the call goes on waiting until the caller's timeout (seconds). Raises
-    `TimeoutError`, and `TaskNotFound` when there is no such task.
+    `TimeoutError`, and what `end_of` raises, such as `TaskNotFound`.
     """
     async with asyncio.timeout(timeout):
         while True:
             try:
-                async for task in watch(task_id):
-                    if is_over(task.status):
-                        return task
-                raise TaskNotFound(task_id)
+                return await end_of(task_id)
             except Closed:
                 raise
             except StoreUnavailable as error:

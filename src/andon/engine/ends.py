@@ -11,6 +11,8 @@ gone, and each page is read once for all waiters.
 import asyncio
 from collections.abc import Mapping
 
+import msgspec
+
 from andon.contract.limits import MAX_BATCH
 from andon.contract.store import Store
 from andon.contract.topics import EVENTS_TOPIC, Listener
@@ -30,17 +32,14 @@ _GONE = (
 )
 
 
-class Waiter:
+class Waiter(msgspec.Struct, eq=False):
     """A caller that waits for a task: the hints that wake it, and what the poll read for it."""
 
-    __slots__ = ("deleted", "end", "hints", "keeps_place", "read")
-
-    def __init__(self, hints: Listener) -> None:
-        self.hints = hints
-        self.read: tuple[Task | None] | None = None  #: by the poll, not looked at yet
-        self.end: TaskEvent | None = None
-        self.deleted: TaskEvent | None = None
-        self.keeps_place = False
+    hints: Listener
+    read: tuple[Task | None] | None = None  #: by the poll, not looked at yet
+    end: TaskEvent | None = None
+    deleted: TaskEvent | None = None
+    keeps_place: bool = False
 
     def tell(self, read: tuple[Task | None]) -> None:
         """Wake the caller with the record as it was just read."""

@@ -28,6 +28,7 @@ from andon.engine.control import Control
 from andon.engine.debts import Debts
 from andon.engine.dependencies import Dependencies
 from andon.engine.editing import Editing
+from andon.engine.ending import until_ended
 from andon.engine.extending import Extending
 from andon.engine.group_news import NewsOfGroups
 from andon.engine.groups import Groups
@@ -83,7 +84,7 @@ class LocalEngine(StoreReads):
         artifacts: str | None = None,
         poll_s: float = SLOW_POLL_S,
     ) -> None:
-        jitter = random or random_module.Random()
+        jitter = self._jitter = random or random_module.Random()
         super().__init__(store)
         self.max_payload = max_payload
         self.in_flight = store.in_flight
@@ -396,7 +397,7 @@ class LocalEngine(StoreReads):
     def wait_end(
         self, task_id: str, timeout: float | None = None
     ) -> "CoroutineType[Any, Any, Task]":
-        return self._watching.wait_end(task_id, timeout)
+        return until_ended(self._watching.end_of, task_id, timeout, self._jitter)
 
     def watch(self, task_id: str) -> AsyncIterator[Task]:
         return self._watching.watch(task_id)

@@ -160,7 +160,7 @@ class Runs:
         except Exception:
             self.report_again(task, command, write_id, then)
         else:
-            self.commits.hand(change, _Sent(self, task, command, moved, then))
+            self.commits.hand(change, _Sent(then, self, task, command, moved))
 
     def report_again(self, task: Task, command: Command, write_id: str, then: Then) -> None:
         """Resolve the run in hand as `report` does, and call back."""
@@ -273,34 +273,32 @@ class Runs:
         raise LeaseLost(task_id, run)
 
 
-class _Sent(Told[Changed]):
+class _Sent(Told):
     """A report whose change is on its way. One object, for there is one for every run."""
 
-    __slots__ = ("_command", "_moved", "_runs", "_task")
-
-    def __init__(self, runs: Runs, task: Task, command: Command, moved: Moved, then: Then) -> None:
-        self._runs = runs
-        self._task = task
-        self._command = command
-        self._moved = moved
-        self._then = then
-
-    def follows(self, outcome: Changed) -> State | None:
-        return self._runs.applied(self._task, self._moved, outcome)
+    runs: Runs
+    task: Task
+    command: Command
+    moved: Moved
 
     def set_result(self, result: Changed, /) -> None:
         if result.kind is _APPLIED:
-            super().set_result(result)
+            try:
+                state = self.runs.applied(self.task, self.moved, result)
+            except Exception as error:
+                self.then(None, error)
+            else:
+                self.then(state, None)
         elif result.kind is ChangeKind.INVALID:
-            self._then(None, NotWritable(self._task.id, _REPORT, result.why))
+            self.then(None, NotWritable(self.task.id, _REPORT, result.why))
         else:  # The record has moved, or cannot hold this: rare, so `report` does it all again.
-            write_id = self._moved.event.write_id
-            self._runs.report_again(self._task, self._command, write_id, self._then)
+            write_id = self.moved.event.write_id
+            self.runs.report_again(self.task, self.command, write_id, self.then)
 
     def set_exception(self, exception: BaseException, /) -> None:
         if isinstance(exception, AT_FAULT):
-            exception = NotWritable(self._task.id, _REPORT, why_of(exception))
-        super().set_exception(exception)
+            exception = NotWritable(self.task.id, _REPORT, why_of(exception))
+        self.then(None, exception)
 
 
 def _written(task: Task, status: Status, result: bytes | None) -> Task:

@@ -2,41 +2,28 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from typing import Any, Generic, TypeVar
+from typing import Any
+
+import msgspec
 
 from andon.model.words import State
 
-Outcome = TypeVar("Outcome")
 Then = Callable[[State | None, BaseException | None], None]
 """A callback: gets the state that follows a report (None: the record was discarded), or the
 error."""
 
 
-class Told(Generic[Outcome]):
-    """Takes the outcome of one item of a batch, and calls `_then` with the state that follows from
-    it, or with what `follows` raises. A subclass sets `_then`."""
+class Told(msgspec.Struct, eq=False):
+    """Takes the outcome of one item of a batch, and calls `then` with the state that follows from
+    it, or with the error. A subclass has `set_result`."""
 
-    __slots__ = ("_then",)
-
-    _then: Then
-
-    def follows(self, outcome: Outcome) -> State | None:
-        """The state that follows."""
-        raise NotImplementedError
+    then: Then
 
     def done(self) -> bool:
         return False
 
-    def set_result(self, result: Outcome, /) -> None:
-        try:
-            state = self.follows(result)
-        except Exception as error:
-            self._then(None, error)
-        else:
-            self._then(state, None)
-
     def set_exception(self, exception: BaseException, /) -> None:
-        self._then(None, exception)
+        self.then(None, exception)
 
 
 class Telling:

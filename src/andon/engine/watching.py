@@ -14,14 +14,13 @@ import asyncio
 import logging
 import random
 from collections.abc import AsyncIterator, Awaitable, Sequence
-from typing import TYPE_CHECKING, Any
 
 from andon.contract.isolation import each_alone
 from andon.contract.limits import MAX_BATCH, in_batches
 from andon.contract.store import Store
 from andon.contract.topics import EVENTS_TOPIC, run_topic, task_topic
 from andon.engine.batching import Batcher
-from andon.engine.ending import Closed, pause_away, until_ended
+from andon.engine.ending import Closed, pause_away
 from andon.engine.ends import Ends, Waiter
 from andon.engine.faults import ANYTHING, Culprits
 from andon.lifecycle.admission import is_id
@@ -30,9 +29,6 @@ from andon.lifecycle.births import is_over
 from andon.lifecycle.constants import SLOW_POLL_S
 from andon.model.errors import AndonError, StoreUnavailable, TaskNotFound
 from andon.model.task import Task, TaskEvent
-
-if TYPE_CHECKING:
-    from types import CoroutineType
 
 log = logging.getLogger("andon.watching")
 
@@ -63,26 +59,10 @@ class Watching:
         self._culprits = Culprits("Reading for those who wait: task")
         self._is_closed = False
 
-    def wait_end(self, task_id: str, timeout: float | None) -> "CoroutineType[Any, Any, Task]":
-        """Wait for a terminal state; the record as it ended."""
-        return until_ended(self._moves, task_id, timeout, self._jitter)
-
-    def watch(self, task_id: str) -> AsyncIterator[Task]:
+    async def watch(self, task_id: str) -> AsyncIterator[Task]:
         """The task now and after each move and progress, until it has ended and its births are
         stored, or it is gone."""
-        return self._follow(task_id, (task_topic(task_id), run_topic(task_id)))
-
-    def _moves(self, task_id: str) -> AsyncIterator[Task]:
-        """The same for waiting for the end: the record is not read again when a run begins."""
-        return self._follow(task_id, (task_topic(task_id),))
-
-    async def _follow(self, task_id: str, topics: Sequence[str]) -> AsyncIterator[Task]:
-        if not is_id(task_id):
-            raise TaskNotFound(task_id)
-        if self._is_closed:
-            raise Closed(f"task {task_id}")
-        waiter = Waiter(self._store.listen(topics))
-        self._waiters.setdefault(task_id, {})[waiter] = None
+        waiter = self._enter(task_id, (task_topic(task_id), run_topic(task_id)))
         try:
             last = await self._begin(task_id, waiter)
             yield last
@@ -93,6 +73,30 @@ class Watching:
                     yield task
         finally:
             self._leave(task_id, waiter)
+
+    async def end_of(self, task_id: str) -> Task:
+        """The last of these records. Those before it are not handed out, so there is no generator,
+        which the event loop would have to close, and no read when a run begins."""
+        waiter = self._enter(task_id, (task_topic(task_id),))
+        try:
+            last = await self._begin(task_id, waiter)
+            while not is_over(last.status):
+                task = await self._next(task_id, last, waiter)
+                if _is_news(task, last):
+                    last = task
+            return last
+        finally:
+            self._leave(task_id, waiter)
+
+    def _enter(self, task_id: str, topics: Sequence[str]) -> Waiter:
+        """A new waiter, which is to `_leave`."""
+        if not is_id(task_id):
+            raise TaskNotFound(task_id)
+        if self._is_closed:
+            raise Closed(f"task {task_id}")
+        waiter = Waiter(self._store.listen(topics))
+        self._waiters.setdefault(task_id, {})[waiter] = None
+        return waiter
 
     async def _begin(self, task_id: str, waiter: Waiter) -> Task:
         task = await self._reads.put(task_id)

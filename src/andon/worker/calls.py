@@ -369,7 +369,8 @@ class Call:
             return b"null"
         try:
             data = _encoder.encode(value)
-            _numbers.check(value, data)
+            if NULL in data:
+                _numbers.check(value, data)
         except _ENCODE_ERRORS as error:
             raise ResultInvalid(f"The result cannot be stored as JSON: {error}") from error
         if len(data) > limit:

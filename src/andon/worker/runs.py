@@ -92,10 +92,11 @@ class Runs:
         self._limits = limits
         self._lease = lease
         self._freed: Callable[[], None] = _nothing
-        self._busy: Callable[[bool], None] = _unwatched
+        self._tell_busy: Callable[[bool], None] = _unwatched
         self._keeper = keeper
         self._loop = asyncio.get_running_loop()
-        self._empty = asyncio.Event()
+        self._busy = asyncio.Event()  # while runs are in hand
+        self._empty = asyncio.Event()  # while none is
         self._empty.set()
         self._abandoned: set[asyncio.Task[None]] = set()
         self.in_hand: dict[str, RunInHand] = {}
@@ -110,7 +111,7 @@ class Runs:
 
     def when_busy(self, act: Callable[[bool], None]) -> None:
         """Call `act` whenever the first run comes into hand, and when the last has gone."""
-        self._busy = act
+        self._tell_busy = act
 
     def named(self, task: "asyncio.Task[object] | None") -> str:
         """The run whose handler this asyncio task carries, in words; "" if it carries none. Called
@@ -119,6 +120,10 @@ class Runs:
             if task is not None and run.handle is task:
                 return f"Task {run.context.task_id} ({run.context.name})"
         return ""
+
+    async def wait_busy(self) -> None:
+        """Wait until a run is in hand."""
+        await self._busy.wait()
 
     async def wait_empty(self) -> None:
         """Wait until no run is in hand."""
@@ -136,7 +141,8 @@ class Runs:
         except Exception as error:
             self._cannot_hold(task, error)
             return
-        if kind is not None and not self._limits.take(kind, definition.name):
+        limits = self._limits
+        if limits.has_any and kind is not None and not limits.take(kind, definition.name):
             self._release(run)
             return
         self.running += 1
@@ -159,7 +165,8 @@ class Runs:
         self.in_hand[run_id] = run
         if self._empty.is_set():
             self._empty.clear()
-            self._busy(True)
+            self._busy.set()
+            self._tell_busy(True)
         self._keeper.hold(Lease(context, run_id, self._lease, policy.lease, sent_at))
         return run
 
@@ -303,7 +310,7 @@ class Runs:
         try:
             for timer in run.timers:
                 timer.cancel()
-            if run.kind is not None and self._limits.give(run.kind):
+            if self._limits.has_any and run.kind is not None and self._limits.give(run.kind):
                 self.type_freed = True
         finally:
             self.running -= 1
@@ -321,7 +328,8 @@ class Runs:
 
     def _emptied(self) -> None:
         self._empty.set()
-        self._busy(False)
+        self._busy.clear()
+        self._tell_busy(False)
 
 
 def _nothing() -> None:

@@ -88,7 +88,6 @@ class Worker:
         often to look without a hint, as in the engine."""
         self._clock = clock
         self._poll_s = poll_s
-        self._busy = asyncio.Event()  #: while runs are in hand
         self.config = config or WorkerConfig()  #: its settings
         self._engine = engine
         self._registry = registry
@@ -207,7 +206,8 @@ class Worker:
         self._unwatch = self._types.watch()
         self._keeper.start(self._runs.told)
         self._watch = self._make_watch()
-        self._runs.when_busy(self._set_busy)
+        if self._watch is not None:
+            self._runs.when_busy(self._watch.set_busy)
         self._claiming = asyncio.create_task(self._claim())
         self._spawn(keep_on("Presence", self._presence.run_once, rng))
         self._spawn(keep_on("The watch over leases", self._watch_leases, rng))
@@ -394,16 +394,8 @@ class Worker:
         if self._order.refresh(await self._engine.queues()):
             self._claim_loop.queues_changed()
 
-    def _set_busy(self, busy: bool) -> None:
-        if busy:
-            self._busy.set()
-        else:
-            self._busy.clear()
-        if self._watch is not None:
-            self._watch.set_busy(busy)
-
     async def _watch_leases(self) -> None:
-        await self._busy.wait()
+        await self._runs.wait_busy()
         await asyncio.sleep(self.lease / 6)
         self._keeper.expired()
 

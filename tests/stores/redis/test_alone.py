@@ -93,7 +93,7 @@ async def test_a_claim_is_answered_without_lists_of_nothing(
     """Each list within an answer is a write of its own to Redis before 7, and a packet."""
     if way == "long":
         monkeypatch.delitem(scripts.FIRST, "claim")
-        monkeypatch.setattr(partitions, "script", scripts.Scripts())
+        monkeypatch.setattr(partitions, "SCRIPTS", scripts.Scripts())
     answers: list[list[Any]] = []
     run_packed = Partitions.run_packed
 

@@ -17,9 +17,9 @@ from andon.lifecycle.indexes import entry_of
 from andon.model.task import TaskError
 from andon.model.words import State
 from andon.stores.kit.codec import encode
-from andon.stores.redis import creating, records, restoring
+from andon.stores.redis import creating, partitions, records, renewing, restoring
 from andon.stores.redis.packed import FIELDS, CreateItem, PackedEntry, RestoreItem
-from andon.stores.redis.scripts import script
+from andon.stores.redis.scripts import Scripts
 
 from .conftest import OpenKit
 from .test_damage import key_of
@@ -95,8 +95,8 @@ class Shuffled:
     def apply(self, patch: pytest.MonkeyPatch) -> None:
         for name, of in self.lists.items():
             patch.setitem(FIELDS, name, of)
-        patch.setattr(script, "_loaded", {})
-        patch.setattr(script, "_shared", None)
+        for module in (partitions, renewing):
+            patch.setattr(module, "SCRIPTS", Scripts())
         patch.setattr(records.packed_entry, "_last", ((), msgspec.Raw()))
         patch.setattr(records, "_pack_entry", self.pack_entry)
         patch.setattr(creating, "_item", self.create_item)
@@ -192,6 +192,6 @@ async def test_records_of_another_store_are_restored_when_the_lists_are_shuffled
 
 
 def test_shuffled_scripts_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = script("commit").text
+    before = Scripts()["commit"].text
     Shuffled(0).apply(monkeypatch)
-    assert script("commit").text != before
+    assert Scripts()["commit"].text != before

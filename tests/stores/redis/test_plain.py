@@ -156,7 +156,7 @@ async def test_both_ways_leave_the_same_behind(
     for namespace in ("short-way", "long-way"):
         if namespace == "long-way":
             monkeypatch.setattr(scripts, "FIRST", {})
-            monkeypatch.setattr(partitions, "script", scripts.Scripts())
+            monkeypatch.setattr(partitions, "SCRIPTS", scripts.Scripts())
             monkeypatch.setattr(partitions, "MOST_IN_PARTS", 0)
             monkeypatch.setattr("andon.stores.redis.creating._is_plain", lambda _: False)
         kit = Kit(Standing(shared.url(namespace), shared=True, durable=True))

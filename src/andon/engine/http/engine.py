@@ -34,10 +34,11 @@ from andon.engine.http.transport import PATIENCE_S, Transport
 from andon.engine.http.wire import Which
 from andon.engine.places import in_places
 from andon.engine.telling import Then
+from andon.lifecycle.births import is_over
 from andon.lifecycle.commands import Command
 from andon.lifecycle.constants import SLOW_POLL_S
 from andon.model.code import Code
-from andon.model.errors import InvalidSubmission, PermissionRefused
+from andon.model.errors import InvalidSubmission, PermissionRefused, TaskNotFound
 from andon.model.fleet import QueueConfig, TypeInfo, WorkerInfo
 from andon.model.groups import GroupRecord
 from andon.model.policy import PolicyOptions
@@ -246,7 +247,13 @@ class HttpEngine(HttpReads):
     # --- watching ---
 
     async def wait_end(self, task_id: str, timeout: float | None = None) -> Task:
-        return await until_ended(self.watch, task_id, timeout, self._rng)
+        return await until_ended(self._end_of, task_id, timeout, self._rng)
+
+    async def _end_of(self, task_id: str) -> Task:
+        async for task in self.watch(task_id):
+            if is_over(task.status):
+                return task
+        raise TaskNotFound(task_id)
 
     def watch(self, task_id: str) -> AsyncIterator[Task]:
         return self._attention.watch(task_id)

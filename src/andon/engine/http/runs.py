@@ -141,7 +141,7 @@ class HttpRuns:
         except Exception:
             self._telling.tell(self.report(task, command, follow_ups), then)
             return
-        sent = _Sent(self, task.status.run, command.event, then)
+        sent = _Sent(then, self, task.status.run, command.event)
         self._line_of(report).hand(report, sent)
 
     def _line_of(self, report: Report) -> Batcher[Report, Outcome]:
@@ -219,16 +219,17 @@ def _waiting(batcher: Batcher[Report, Outcome]) -> int:
     return batcher.waiting
 
 
-class _Sent(Told[Outcome]):
+class _Sent(Told):
     """A report that is on its way to the service."""
 
-    __slots__ = ("_event", "_run", "_runs")
+    runs: HttpRuns
+    run: str
+    event: Event
 
-    def __init__(self, runs: HttpRuns, run: str, event: Event, then: Then) -> None:
-        self._runs = runs
-        self._run = run
-        self._event = event
-        self._then = then
-
-    def follows(self, outcome: Outcome) -> State | None:
-        return self._runs.followed(self._run, self._event, outcome)
+    def set_result(self, result: Outcome, /) -> None:
+        try:
+            state = self.runs.followed(self.run, self.event, result)
+        except Exception as error:
+            self.then(None, error)
+        else:
+            self.then(state, None)

@@ -39,10 +39,12 @@ class ServerClock:
         if self.virtual is not None:
             self._last = max(self._last, self.virtual())
             return self._last
+        told, heard = self._newest
+        estimate = told + int((time.monotonic() - heard) * 1000)
         if not self._follows:
-            return self._estimate(time.monotonic())
+            return estimate
         with self._lock:
-            self._last = max(self._last, self._estimate(time.monotonic()))
+            self._last = max(self._last, estimate)
             return self._last
 
     def tell(self, at: int) -> None:
@@ -50,8 +52,9 @@ class ServerClock:
         if self.virtual is not None:
             return
         with self._lock:
+            told, before = self._newest
             heard = time.monotonic()
-            estimate = self._estimate(heard)
+            estimate = told + int((heard - before) * 1000)
             away = self._asked_in_vain_since
             self._asked_in_vain_since = None
             if not self.newest:
@@ -75,7 +78,3 @@ class ServerClock:
     def patience(self) -> int:
         """Store time until which no lease counts as expired."""
         return self._patience
-
-    def _estimate(self, at: float) -> int:
-        told, heard = self._newest
-        return told + int((at - heard) * 1000)

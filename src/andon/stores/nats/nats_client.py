@@ -24,6 +24,8 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.transport import Transport
 
+from andon.stores.kit.receiving import receive_less
+
 log = logging.getLogger("andon.nats")
 
 PRIVATE_NAMES = {
@@ -104,6 +106,7 @@ class _Socket(Transport):
             self._reader, self._writer = await asyncio.open_connection(
                 uri.hostname, uri.port, limit=buffer_size
             )
+        receive_less(self._writer.transport)
 
     async def connect_tls(
         self,

@@ -5,6 +5,7 @@ from typing import Any
 import asyncpg
 
 from andon.coroutines.once_waiting import once_waiting
+from andon.stores.kit.receiving import receive_less
 from andon.stores.kit.spinning import spinner_on
 from andon.stores.postgres.location import Location
 
@@ -29,6 +30,8 @@ class Connection(asyncpg.Connection):
         # The driver gives access to its socket only through this class.
         transports = [t for t in (*given, *named.values()) if hasattr(t, "get_extra_info")]
         self.spinner = spinner_on(transports[0], SPIN_S) if transports else None
+        for transport in transports:
+            receive_less(transport)
 
 
 async def connect(location: Location, *, application: str) -> Connection:

@@ -60,8 +60,9 @@ async def claim(at: Partitions, request: ClaimRequest) -> list[Task]:
     tasks: list[Task] = []
     granted = 0
     found = False
+    left = request
     for _ in range(MOST_LOOKS):
-        look = await _look(at, _what_is_left(request, tasks), len(tasks))
+        look = await _look(at, left, len(tasks))
         found = found or bool(look.tasks or look.broken)
         tasks = look.tasks if look.is_repeat else tasks + look.tasks
         more = look.may_be_more
@@ -70,6 +71,7 @@ async def claim(at: Partitions, request: ClaimRequest) -> list[Task]:
             tasks, granted, more = tasks + claimed, granted + len(claimed), more or any_more
         if not more or len(tasks) >= request.limit:
             break
+        left = _what_is_left(request, tasks)
     if at.parks_claims:
         at.parked.answered(request, found=found)
     if at.count > 1:

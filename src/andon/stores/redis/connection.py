@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import hiredis
 
+from andon.stores.kit.receiving import receive_less
 from andon.stores.kit.spinning import Spinner, spinner_on
 from andon.stores.redis.wire import NOTHING, pack, reader
 
@@ -123,6 +124,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass of it
         self._spinner = spinner_on(transport, SPIN_S)
+        receive_less(transport)
 
     def data_received(self, data: bytes) -> None:
         self._reader.feed(data)

@@ -48,8 +48,8 @@ class Subscription:
         self._prefix = f"{location.namespace}:hints:".encode()
         self._kinds: set[str] = set(FROM_THE_START)
         self._confirmed: set[str] = set()
-        self._settled = asyncio.Event()
-        self._settled.set()
+        self.settling: asyncio.Event | None = None
+        """While a topic that is listened to is not subscribed to yet: set when all are."""
         self._connection: Connection | None = None
         self._task: asyncio.Task[None] | None = None
         self._early: list[HintListener] = []
@@ -73,7 +73,7 @@ class Subscription:
         for kind in map(kind_of, wanted):
             self._kinds.update((kind, HEARD_WITH.get(kind, kind)))
         self._follow()
-        if not self.is_settled:
+        if self.settling is not None:
             self._early.append(listener)
         return listener
 
@@ -86,17 +86,13 @@ class Subscription:
     async def settled(self) -> None:
         """Wait until the topics of all listeners are subscribed to; gives up soon, as hints may be
         lost."""
-        if self.is_settled:
+        settling = self.settling
+        if settling is None:
             return
         self._awaited = True
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SETTLE_WITHIN_S):
-                await self._settled.wait()
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether everything listened to is subscribed to."""
-        return self._settled.is_set()
+                await settling.wait()
 
     async def close(self) -> None:
         """Unsubscribe."""
@@ -111,7 +107,8 @@ class Subscription:
     def _follow(self) -> None:
         if self._kinds <= self._confirmed:
             return
-        self._settled.clear()
+        if self.settling is None:
+            self.settling = asyncio.Event()
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._keep_subscribed())
         elif self._connection is not None and self._connection.alive:
@@ -154,7 +151,9 @@ class Subscription:
                 listener.notify()
         self._early.clear()
         self._awaited = False
-        self._settled.set()
+        settling, self.settling = self.settling, None
+        if settling is not None:
+            settling.set()
 
     def _pushed(self, push: list[Any]) -> None:
         if push[0] == b"subscribe":

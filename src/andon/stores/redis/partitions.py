@@ -15,7 +15,7 @@ from andon.stores.redis.errors import refusal, word_of
 from andon.stores.redis.hints import Refills, Subscription
 from andon.stores.redis.network import Network
 from andon.stores.redis.routes import prefix
-from andon.stores.redis.scripts import Script, script
+from andon.stores.redis.scripts import SCRIPTS, Script
 from andon.stores.redis.wire import Words, refused
 
 Parts = tuple[Sequence[Any], Sequence[bytes | str]]
@@ -85,11 +85,12 @@ class Partitions:
     ) -> list[Any]:
         """The same, with arguments packed already, and parts that the script takes as they are;
         `last` and `spin` as in `Connection`."""
-        if not self._subscription.is_settled:
+        if self._subscription.settling is not None:
             await self._subscription.settled()
-        found = script(name)
+        found = SCRIPTS[name]
         keys = prefix(self.location.namespace, partition)
-        words = (b"EVALSHA", found.sha, b"1", keys, packed, self.clock.given, *parts)
+        given = b"" if self.clock.virtual is None else self.clock.given
+        words = (b"EVALSHA", found.sha, b"1", keys, packed, given, *parts)
         reply = await self.network.ask(partition, words, found, last=last, spin=spin)
         if isinstance(reply, hiredis.ReplyError):
             reply = await self._reply_after_all(partition, words, found, refused(reply))
@@ -110,7 +111,7 @@ class Partitions:
 
     async def look(self, partition: int, command: bytes, key: str, *words: str | int) -> Any:
         """Run one plain command on one key: what every poll asks for needs no script."""
-        if not self._subscription.is_settled:
+        if self._subscription.settling is not None:
             await self._subscription.settled()
         whole = prefix(self.location.namespace, partition) + key
         return await self.network.call(partition, (command, whole, *words))

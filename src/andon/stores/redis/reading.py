@@ -14,6 +14,7 @@ from andon.model.errors import ConfigurationError
 from andon.model.fleet import QueueStats
 from andon.model.task import Task, Tombstone
 from andon.model.words import State
+from andon.stores.kit.codec import encode
 from andon.stores.redis.due import due_lists
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.records import event_of, is_apart, order_in, task_of
@@ -46,19 +47,27 @@ _Place = tuple[int, str]
 
 async def read(at: Partitions, ids: Sequence[str]) -> list[Task | None]:
     """Records in the order of the request."""
+    if ids and at.count == 1:
+        return await _read(at, 0, ids)
     found: list[Task | None] = [None] * len(ids)
 
     async def one(partition: int, places: Sequence[int]) -> None:
-        reply = await at.run("get", partition, [ids[place] for place in places])
-        for i, place in enumerate(places):
-            start = 1 + i * _ROW
-            found[place] = task_of(ids[place], reply[start + 1 : start + _ROW])
+        tasks = await _read(at, partition, [ids[place] for place in places])
+        for place, task in zip(places, tasks, strict=True):
+            found[place] = task
 
-    if ids and at.count == 1:
-        await one(0, range(len(ids)))
-    else:
-        await asyncio.gather(*(one(p, places) for p, places in at.places(ids).items()))
+    await asyncio.gather(*(one(p, places) for p, places in at.places(ids).items()))
     return found
+
+
+async def _read(at: Partitions, partition: int, ids: Sequence[str]) -> list[Task | None]:
+    """Records of one partition."""
+    reply = await at.run_packed("get", partition, encode(ids))
+    rows = range(1, len(reply), _ROW)
+    return [
+        task_of(task_id, reply[row + 1 : row + _ROW])
+        for task_id, row in zip(ids, rows, strict=True)
+    ]
 
 
 async def states(at: Partitions, ids: Sequence[str]) -> list[State | None]:

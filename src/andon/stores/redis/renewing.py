@@ -17,7 +17,7 @@ from andon.stores.redis.location import Location
 from andon.stores.redis.network import Network
 from andon.stores.redis.partitions import Partitions
 from andon.stores.redis.routes import prefix
-from andon.stores.redis.scripts import script
+from andon.stores.redis.scripts import SCRIPTS
 
 MOST_LEASE_MS = 2**52
 """Added to the present time it stays below what scripts count exactly."""
@@ -57,7 +57,7 @@ class Renewer:
     async def _renew(self, partition: int, packed: bytes) -> list[Any]:
         if self._network is None:
             self._network = Network(self._location, self._clock)
-        found, keys = script("renew"), prefix(self._location.namespace, partition)
+        found, keys = SCRIPTS["renew"], prefix(self._location.namespace, partition)
         words = (b"EVALSHA", found.sha, b"1", keys, packed, self._clock.given)
         try:
             async with asyncio.timeout(ANSWERED_WITHIN_S):

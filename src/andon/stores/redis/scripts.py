@@ -91,20 +91,18 @@ def _inlined(text: bytes) -> bytes:
     return within.sub(lambda found: constants[found[1]], _CONSTANTS.sub(b"", text))
 
 
-class Scripts:
-    """Scripts by name."""
+class Scripts(dict[str, Script]):
+    """Scripts by name, each loaded when it is first looked up."""
 
     def __init__(self) -> None:
-        self._loaded: dict[str, Script] = {}
+        super().__init__()
         self._shared: tuple[bytes, bytes] | None = None
 
-    def __call__(self, name: str) -> Script:
-        script = self._loaded.get(name)
-        if script is None:
-            self._shared = self._shared or (_read("head"), b"".join(map(_read, SHARED)))
-            head, common = self._shared
-            first = b"".join(_inlined(_read(part)) for part in FIRST.get(name, ()))
-            script = self._loaded[name] = Script(name, _whole(head, first, common, _read(name)))
+    def __missing__(self, name: str) -> Script:
+        self._shared = self._shared or (_read("head"), b"".join(map(_read, SHARED)))
+        head, common = self._shared
+        first = b"".join(_inlined(_read(part)) for part in FIRST.get(name, ()))
+        script = self[name] = Script(name, _whole(head, first, common, _read(name)))
         return script
 
 
@@ -114,4 +112,4 @@ def _read(name: str) -> bytes:
     return templates.lua(text, f"redis/lua/{file}", _OWN, FIELDS).encode()
 
 
-script = Scripts()
+SCRIPTS = Scripts()

@@ -158,7 +158,7 @@ class RedisStore:
         if self._held:  # a move sets a timer of its own; the taken one is never set anew
             for change, outcome in zip(changes, outcomes, strict=True):
                 if outcome.kind is ChangeKind.APPLIED:
-                    self._held.forget(change.before.id)
+                    self._held.pop(change.before.id, None)
         return outcomes
 
     async def take_due(self, partition: int, limit: int, hold_ms: int) -> Due:
@@ -210,8 +210,8 @@ class RedisStore:
 
     # --- reading ---
 
-    async def get(self, ids: Sequence[str]) -> list[Task | None]:
-        return await each_alone(partial(reading.read, self._at), ids, reading.absent)
+    def get(self, ids: Sequence[str]) -> "CoroutineType[Any, Any, list[Task | None]]":
+        return each_alone(partial(reading.read, self._at), ids, reading.absent)
 
     async def states(self, ids: Sequence[str]) -> list[State | None]:
         return await each_alone(partial(reading.states, self._at), ids, reading.absent)

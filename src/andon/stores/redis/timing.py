@@ -14,29 +14,16 @@ if TYPE_CHECKING:
     from andon.model.task import Task
 
 
-class Held:
-    """Timers that this process has taken, with the time until which they are held: a timer that has
-    another time by now was set by a move, and is not changed."""
-
-    def __init__(self) -> None:
-        self._until: dict[str, int] = {}
-
-    def __bool__(self) -> bool:
-        return bool(self._until)
+class Held(dict[str, int]):
+    """Timers that this process has taken, by task, with the time until which they are held: a timer
+    that has another time by now was set by a move, and is not changed."""
 
     def hold(self, task_id: str, until: int, now: int) -> None:
         """Note a timer that was taken; those held in vain are forgotten from time to time."""
-        self._until[task_id] = until
-        if len(self._until) % 1_000 == 0:
-            self._until = {name: at for name, at in self._until.items() if at > now}
-
-    def until(self, task_id: str) -> int | None:
-        """Until when the task's timer is held, if it is."""
-        return self._until.get(task_id)
-
-    def forget(self, task_id: str) -> None:
-        """Note that it is held no longer."""
-        self._until.pop(task_id, None)
+        self[task_id] = until
+        if len(self) % 1_000 == 0:
+            for passed in [name for name, at in self.items() if at <= now]:
+                del self[passed]
 
 
 async def take_due(at: Partitions, partition: int, limit: int, hold_ms: int, held: Held) -> Due:
@@ -65,12 +52,12 @@ async def rearm(at: Partitions, held: Held, timers: Sequence[Timer]) -> list[Non
     for _, timer in timers:
         if timer is not None and abs(timer) > MOST_COUNTED:
             raise Unwritable(f"{timer} ms is a time beyond what a Redis store can keep")
-    taken = [(task_id, timer, held.until(task_id)) for task_id, timer in timers]
+    taken = [(task_id, timer, held.get(task_id)) for task_id, timer in timers]
     items = [item for item in taken if item[2] is not None]
     replies: list[Any] = await at.spread("rearm", items, [task_id for task_id, _, _ in items])
     for item, reply in zip(items, replies, strict=True):
         if isinstance(reply, list):
             timer_refused(item, damage(cast("bytes", reply[1])))
     for task_id, _ in timers:
-        held.forget(task_id)
+        held.pop(task_id, None)
     return [None] * len(timers)

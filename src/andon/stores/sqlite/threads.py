@@ -18,6 +18,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+import msgspec
+
 from andon.lifecycle.backoff import ExponentialBackoff
 from andon.model.errors import StoreUnavailable
 from andon.stores.sqlite.errors import is_passing, translated
@@ -41,22 +43,14 @@ PATIENCE_S = 15.0
 _BACKOFF = ExponentialBackoff(0.02, 1.0)
 
 
-class Call:
+class Call(msgspec.Struct, eq=False):
     """One operation waiting for its thread; resolved in the loop it came from, or as a future."""
 
-    __slots__ = ("error", "future", "loop", "result", "run")
-
-    def __init__(
-        self,
-        run: Callable[[Any], Any],
-        future: "asyncio.Future[Any] | Future[Any]",
-        loop: asyncio.AbstractEventLoop | None,
-    ) -> None:
-        self.run = run
-        self.future = future
-        self.loop = loop
-        self.result: Any = None
-        self.error: BaseException | None = None
+    run: Callable[[Any], Any]
+    future: "asyncio.Future[Any] | Future[Any]"
+    loop: asyncio.AbstractEventLoop | None
+    result: Any = None
+    error: BaseException | None = None
 
 
 class Ended:

@@ -160,9 +160,10 @@ def next_step(settings: ClaimSettings, view: ClaimView) -> Step:
         return Sleep("no-capacity", None)
     if not view.to_ask and not view.hinted:
         return Sleep("no-work", _poll_pause(settings, view))
-    cooldown = _cooldown(view)
-    if cooldown > 0:
-        return Sleep("cooldown", cooldown)
+    if view.empty_wakes >= EMPTY_WAKES:
+        cooldown = _cooldown(view)
+        if cooldown > 0:
+            return Sleep("cooldown", cooldown)
     if view.rested and may_park(settings, view.running, view.has_limited_types):
         return Park(limit)
     return Claim(limit)
@@ -177,10 +178,9 @@ def may_park(settings: ClaimSettings, running: int, has_limited_types: bool) -> 
 
 def should_prefetch(settings: ClaimSettings, view: ClaimView) -> bool:
     """Whether the next claim leaves before the claimed tasks start, and asks for a claim more than
-    can start now."""
+    can start now; from a store that is asked so."""
     return (
-        settings.prefetches
-        and view.was_quick
+        view.was_quick
         and view.was_full
         and not view.running
         and not (view.quiet or view.stopping or view.has_limited_types)
@@ -194,7 +194,7 @@ def should_prefetch(settings: ClaimSettings, view: ClaimView) -> bool:
 def _with_claimed_tasks(settings: ClaimSettings, view: ClaimView) -> Step:
     if view.quiet:
         return Release()
-    if should_prefetch(settings, view):
+    if settings.prefetches and should_prefetch(settings, view):
         return Claim(settings.concurrency, prefetch=True)
     free = settings.concurrency - view.running
     if free > 0:
@@ -207,7 +207,7 @@ def _claim_limit(settings: ClaimSettings, view: ClaimView) -> int:
     """How many tasks to claim; 0: there is no room for a claim."""
     if view.quiet or not view.has_queues:
         return 0
-    if should_prefetch(settings, view):
+    if settings.prefetches and should_prefetch(settings, view):
         return settings.concurrency
     free = settings.concurrency - view.running
     batch = min(free, settings.batch)
@@ -228,7 +228,5 @@ def _poll_pause(settings: ClaimSettings, view: ClaimView) -> float:
 def _cooldown(view: ClaimView) -> float:
     """Seconds to wait after the last round, of several that were woken for nothing. Hints gather
     meanwhile."""
-    if view.empty_wakes < EMPTY_WAKES:
-        return 0.0
     pause = min(view.round_s * min(view.empty_wakes, MOST_ROUNDS), LONGEST_COOLDOWN_S)
     return view.round_ended_at + pause - view.now
