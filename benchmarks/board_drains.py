@@ -105,6 +105,7 @@ class _Meter:
             "left": after["left"],
             "rate": done / took,
             "cpu_percent": 100 * service / took,
+            "looking_percent": 100 * (after["looking"] - before["looking"]) / took,
             "task_us": 1e6 * (ran + server) / max(done, 1),
             "rss_mb": self.served.rss_mb,
         }
@@ -113,6 +114,7 @@ class _Meter:
         return {
             "left": await left(await self._app.engine()),
             "at": time.perf_counter(),
+            "looking": time.process_time(),
             "service": self.served.cpu_s,
             "worker": cpu_of(self._worker.pid),
             "server": self._store.server_cpu_s,

@@ -26,6 +26,10 @@ QUEUE = "drained"
 _PATIENCE_S = 60.0
 
 
+def _request(host: str, again: str) -> bytes:
+    return f"GET /live?topic=andon HTTP/1.1\r\nHost: {host}\r\n{again}\r\n".encode()
+
+
 class Looker:
     """One stream of the first page, as a browser reads it."""
 
@@ -50,8 +54,7 @@ class Looker:
         reader, writer = await asyncio.open_connection(at.hostname, at.port, limit=2**20)
         try:
             again = f"Last-Event-ID: {self.last_id}\r\n" if self.last_id else ""
-            head = f"GET /live?topic=andon HTTP/1.1\r\nHost: {at.netloc}\r\n{again}\r\n"
-            writer.write(head.encode())
+            writer.write(_request(at.netloc, again))
             await reader.readuntil(b"\r\n\r\n")
             told = b""
             while size := int(await reader.readline(), 16):  # chunks, as HTTP has them
@@ -108,15 +111,41 @@ class Lookers:
         return most
 
 
+class _Sink(asyncio.Protocol):
+    """A stream of which nothing is read but that it comes: so that who looks takes as little as can
+    be of the processors of who is looked at."""
+
+    def __init__(self, request: bytes) -> None:
+        self._request = request
+        self.has_begun = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.WriteTransport)
+        transport.write(self._request)
+
+    def data_received(self, data: bytes) -> None:
+        if not self.has_begun.is_set() and b"event: fragment" in data:
+            self.has_begun.set()
+
+
 @asynccontextmanager
-async def looked_at(served: Served, count: int) -> AsyncIterator[Lookers]:
+async def looked_at(served: Served, count: int) -> AsyncIterator[None]:
     """So many look at the first page for as long as the block lasts."""
-    lookers = Lookers(served.url, count)
-    await lookers.look()
+    at = urlsplit(served.url)
+    request = _request(at.netloc, "")
+    loop = asyncio.get_running_loop()
+    opened = [
+        await loop.create_connection(lambda: _Sink(request), at.hostname, at.port)
+        for _ in range(count)
+    ]
     try:
-        yield lookers
+        async with asyncio.timeout(_PATIENCE_S):
+            for _, sink in opened:
+                await sink.has_begun.wait()
+        yield
     finally:
-        await lookers.leave()
+        for transport, _ in opened:
+            transport.abort()
 
 
 async def left(engine: Any) -> int:

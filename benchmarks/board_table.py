@@ -80,8 +80,8 @@ def _viewers(told: dict[str, Any]) -> Iterator[Row]:
             "0.98",
             f"CPU of a task: {_interval(told[count]['task_us_beside_nobody'])}; "
             f"{told[count]['rate']:,.0f} a second, nobody: {nobody['rate']:,.0f}; "
-            f"CPU of the service {told[count]['cpu_percent']} %, "
-            f"nobody: {nobody['cpu_percent']} %",
+            f"CPU of the service {told[count]['cpu_percent']} %, nobody: "
+            f"{nobody['cpu_percent']} %; of those who look {told[count]['looking_percent']} %",
         )
     yield (
         "drain of nobody, beside another",
