@@ -25,10 +25,11 @@ BEGIN
     -- one, and that no index leads to the state once it is an expression. OFFSET in what only reads
     -- keeps a look-up by key one.
     WITH moved AS (
-        UPDATE task k SET state = p_state, revision = c.revision + 1, timer = timer_from(t, c.timer), dead = p_dead,
-            asked = false, body = c.status, result = coalesce(c.result, p_result), run = NULL, worker = NULL, prev = k.last,
-            last = first + c.i
-        FROM (SELECT u.* FROM unnest(p_seqs, p_revisions, p_timers, p_at, p_statuses, p_events, p_results)
+        UPDATE task k SET {{what_a_move_sets}}, prev = k.last, last = first + c.i
+        FROM (SELECT u.i, u.seq, u.revision, u.revision + 1 AS new_revision, p_state AS state, u.timer, p_dead AS dead,
+                false AS asked, u.status, NULL::text AS run, NULL::text AS worker, true AS sets_result,
+                coalesce(u.result, p_result) AS result, u.at, u.event
+            FROM unnest(p_seqs, p_revisions, p_timers, p_at, p_statuses, p_events, p_results)
             WITH ORDINALITY u (seq, revision, timer, at, status, event, result, i) LIMIT size) c
         WHERE k.seq = ANY (ARRAY[c.seq]) AND k.revision = c.revision AND k.state || '' = 'active' AND NOT k.dead
         RETURNING c.i, c.seq, c.at, c.event, k.last, k.prev, k.queue
