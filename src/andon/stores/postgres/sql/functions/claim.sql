@@ -153,11 +153,12 @@ BEGIN
             ) u
             WHERE e.ctid = u.entry
             RETURNING u.i, u.task, e.dead_at, e.first_limit, e.run_no, e.frees, first + u.i AS place,
-                nextval('event_pos') AS pos, p_lease AS lease, p_worker AS worker, p_token AS token,
+                nextval('event_pos') AS pos,
                 p_token || '-' || (u.i - 1 + coalesce(cardinality(before), 0)) AS run
         ), stamped AS (
             UPDATE task k SET ({{stamp_columns}}) = ROW ({{stamp_values}})
-            FROM picks c WHERE k.ctid = c.task
+            FROM (SELECT p.*, p_lease AS lease, p_worker AS worker, p_token AS token FROM picks p) c
+            WHERE k.ctid = c.task
             RETURNING k.seq, k.revision, k.run, k.fence, k.worker, k.body, c.place, c.pos, k.prev, k.queue,
                 c.run_no, c.frees, c.i
         ), whole AS (

@@ -26,11 +26,10 @@ BEGIN
     -- keeps a look-up by key one.
     WITH moved AS (
         UPDATE task k SET {{what_a_move_sets}}, prev = k.last, last = first + c.i
-        FROM (SELECT u.i, u.seq, u.revision, u.revision + 1 AS new_revision, p_state AS state, u.timer, p_dead AS dead,
-                false AS asked, u.status, NULL::text AS run, NULL::text AS worker, true AS sets_result,
-                coalesce(u.result, p_result) AS result, u.at, u.event
-            FROM unnest(p_seqs, p_revisions, p_timers, p_at, p_statuses, p_events, p_results)
-            WITH ORDINALITY u (seq, revision, timer, at, status, event, result, i) LIMIT size) c
+        FROM (SELECT x.*, x.revision + 1 AS new_revision, p_state AS state, p_dead AS dead, false AS asked,
+                NULL::text AS run, NULL::text AS worker, true AS sets_result, coalesce(x.own, p_result) AS result
+            FROM (SELECT u.* FROM unnest(p_seqs, p_revisions, p_timers, p_at, p_statuses, p_events, p_results)
+                WITH ORDINALITY u (seq, revision, timer, at, status, event, own, i) LIMIT size) x) c
         WHERE k.seq = ANY (ARRAY[c.seq]) AND k.revision = c.revision AND k.state || '' = 'active' AND NOT k.dead
         RETURNING c.i, c.seq, c.at, c.event, k.last, k.prev, k.queue
     ), logged AS (
