@@ -17,8 +17,23 @@ from andon.lifecycle.indexes import entry_of
 from andon.model.task import TaskError
 from andon.model.words import State
 from andon.stores.kit.codec import encode
-from andon.stores.redis import creating, partitions, records, renewing, restoring
-from andon.stores.redis.packed import FIELDS, CreateItem, PackedEntry, RestoreItem
+from andon.stores.redis import (
+    beginnings,
+    committing,
+    creating,
+    partitions,
+    records,
+    renewing,
+    restoring,
+)
+from andon.stores.redis.packed import (
+    FIELDS,
+    CreateItem,
+    EndGroup,
+    NewGroup,
+    PackedEntry,
+    RestoreItem,
+)
 from andon.stores.redis.scripts import Scripts
 
 from .conftest import OpenKit
@@ -100,10 +115,14 @@ class Shuffled:
         patch.setattr(records.packed_entry, "_last", ((), msgspec.Raw()))
         patch.setattr(records, "_pack_entry", self.pack_entry)
         patch.setattr(creating, "_item", self.create_item)
-        of = {field.name: field.type for field in fields(RestoreItem)}
-        shuffled = [(name, of[name]) for name in self.lists["restore"]]
-        made = msgspec.defstruct("Shuffled", shuffled, array_like=True, kw_only=True)
-        patch.setattr(restoring, "RestoreItem", made)
+        patch.setattr(restoring, "RestoreItem", self.struct(RestoreItem, "restore"))
+        patch.setattr(beginnings, "NewGroup", self.struct(NewGroup, "new_group"))
+        patch.setattr(committing, "EndGroup", self.struct(EndGroup, "end_group"))
+
+    def struct(self, written: type[msgspec.Struct], name: str) -> type[msgspec.Struct]:
+        of = {field.name: field.type for field in fields(written)}
+        shuffled = [(field, of[field]) for field in self.lists[name]]
+        return msgspec.defstruct("Shuffled", shuffled, array_like=True, kw_only=True)
 
     def pack_entry(self, *arguments: Any) -> bytes:
         packed = msgspec.msgpack.decode(self._pack_entry(*arguments))

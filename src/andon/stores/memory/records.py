@@ -28,6 +28,7 @@ from andon.lifecycle.effects import Effects, between, of_new
 from andon.lifecycle.indexes import entry_of
 from andon.lifecycle.repeats import tombstone_of
 from andon.lifecycle.unique import lapsed
+from andon.model.fleet import QueueStats
 from andon.model.task import RunCell, Task, TaskEvent
 from andon.model.words import LIVE, Event, State
 from andon.stores.memory.daily import Days
@@ -67,6 +68,20 @@ class Records:
         self._stubs: dict[str, Stub] = {}
         self._unique: dict[str, str] = {}
         self._tokens: dict[str, dict[str, None]] = {}
+
+    def stats(self) -> list[QueueStats]:
+        """Counts of each queue."""
+        counts = self.lists.counts()
+        return [
+            QueueStats(
+                queue=queue,
+                counts=counts.get(queue, {}),
+                oldest_pending_at=self.ready.oldest(queue),
+                parked=self.ready.parked[queue],
+                dead_letters=self.lists.dead_letters(queue),
+            )
+            for queue in sorted(self._fleet.queues)
+        ]
 
     # --- the four writes ---
 

@@ -288,18 +288,7 @@ class MemoryStore:
         return self._records.lists.find(query)
 
     async def stats(self) -> list[QueueStats]:
-        lists, ready = self._records.lists, self._records.ready
-        counts = lists.counts()
-        return [
-            QueueStats(
-                queue=queue,
-                counts=counts.get(queue, {}),
-                oldest_pending_at=ready.oldest(queue),
-                parked=ready.parked[queue],
-                dead_letters=lists.dead_letters(queue),
-            )
-            for queue in sorted(self._fleet.queues)
-        ]
+        return self._records.stats()
 
     async def tallies(self, queue: str | None, since: int) -> list[Tallied]:
         return self._records.days.read(queue, since)

@@ -238,18 +238,7 @@ class Index:
     async def stats(self) -> list[QueueStats]:
         """Counts of each queue."""
         await self.sync(whole=True)
-        lists, ready = self.tables.lists, self.tables.ready
-        counts = lists.counts()
-        return [
-            QueueStats(
-                queue=queue,
-                counts=counts.get(queue, {}),
-                oldest_pending_at=ready.oldest(queue),
-                parked=ready.parked[queue],
-                dead_letters=lists.dead_letters(queue),
-            )
-            for queue in sorted(self._fleet.queues)
-        ]
+        return self.tables.stats()
 
     def oldest_pending(self, queue: str, start: int, end: int) -> list[str]:
         """Ids of the oldest pending tasks of a queue."""

@@ -3,7 +3,8 @@
 `indexes.sql` indexes that belong to no version. `functions/` has its functions, which every new
 version makes anew. `{schema}` stands for the namespace, quoted, and `{{name}}` for a constant
 (`stores.kit.templates`) in all but the changes to tables, which stay as they were written. In
-functions also `{{change_fields}}` stands for the fields of a type (`composites`)."""
+functions also `{{change_fields}}` stands for the fields of a type (`composites`), and `{{x}}` for a
+part that they share (`sql/shared.sql`)."""
 
 import re
 from importlib.resources import files
@@ -27,11 +28,7 @@ class Statements:
 
     def __init__(self, file: str, schema: str) -> None:
         text = templates.sql(_read(f"{file}.sql"), f"postgres/sql/{file}.sql")
-        text = text.replace("{schema}", quoted(schema))
-        found = {
-            block.partition("\n")[0].strip(): block.partition("\n")[2].strip()
-            for block in text.split("-- name: ")[1:]
-        }
+        found = _by_name(text.replace("{schema}", quoted(schema)))
         self._by_name = {
             name: _PART.sub(lambda part: found[part[1]], statement)
             for name, statement in found.items()
@@ -66,14 +63,14 @@ def indexes() -> str:
 def functions() -> list[str]:
     """The scripts that make the functions, with their placeholders."""
     folder = files("andon.stores.postgres").joinpath("sql", "functions")
-    change = composites.CHANGE.definition
-    return [
-        templates.sql(
-            _read("functions", name).replace("{{change_fields}}", change),
-            f"postgres/sql/functions/{name}",
-        )
-        for name in sorted(e.name for e in folder.iterdir())
-    ]
+    shared = _by_name(_read("shared.sql")) | {"change_fields": composites.CHANGE.definition}
+    scripts: list[str] = []
+    for name in sorted(entry.name for entry in folder.iterdir()):
+        script = _read("functions", name)
+        for part, text in shared.items():
+            script = script.replace(f"{{{{{part}}}}}", text)
+        scripts.append(templates.sql(script, f"postgres/sql/functions/{name}"))
+    return scripts
 
 
 def function_names(script: str) -> list[str]:
@@ -84,6 +81,15 @@ def function_names(script: str) -> list[str]:
 def filled(script: str, schema: str) -> str:
     """A script for one schema."""
     return script.replace("{settings}", _SETTINGS).replace("{schema}", quoted(schema))
+
+
+_COMMENT = re.compile(r"^-- (?!name: ).*\n", re.MULTILINE)
+
+
+def _by_name(text: str) -> dict[str, str]:
+    """The blocks of a file, without the comments between them."""
+    blocks = (block.partition("\n") for block in _COMMENT.sub("", text).split("-- name: ")[1:])
+    return {name.strip(): block.strip() for name, _, block in blocks}
 
 
 def _read(*path: str) -> str:

@@ -1,30 +1,35 @@
 """Packs the beginnings of plain tasks, as `create_plain.lua` and `create_alone.lua` take them."""
 
-from typing import Any
-
 from msgspec.structs import replace
 
 from andon.lifecycle.batches import NewTasks, begin_alike
 from andon.lifecycle.daily import day_of
 from andon.model.task import Status, Task
 from andon.stores.kit.codec import around_id, encode
+from andon.stores.redis.packed import NewGroup
 from andon.stores.redis.records import packed_entry, score_of
 
 Beginning = tuple[bytes, bytes, bytes]
 """The beginning of one task, packed: its group, its status, and its event up to the id."""
 
 
-def group_of(batch: NewTasks, size: int) -> list[Any]:
+def group_of(batch: NewTasks, size: int) -> NewGroup:
     """The beginning that so many tasks of a batch share."""
-    entry, status, effects = batch.entry, batch.status, batch.effects
+    entry, status = batch.entry, batch.status
     assert entry.ready is not None
-    packed = packed_entry(entry, batch.tasks[0], status)
     created = str(status.created_at)
-    head = f"{status.revision} {created} "
-    kind, score = entry.ready.kind, score_of(entry.ready)
-    day = day_of(status.events[-1].at)
-    lists = entry.lists or False
-    return [packed, head, entry.queue, kind, created, score, day, effects.tally, lists, size]
+    return NewGroup(
+        entry=packed_entry(entry, batch.tasks[0], status),
+        head=f"{status.revision} {created} ",
+        queue=entry.queue,
+        kind=entry.ready.kind,
+        created=created,
+        score=score_of(entry.ready),
+        day=day_of(status.events[-1].at),
+        tally=batch.effects.tally,
+        lists=entry.lists or None,
+        size=size,
+    )
 
 
 def in_common(status: Status, task_id: str) -> tuple[bytes, bytes]:

@@ -17,6 +17,7 @@ from andon.model.words import LIVE, TERMINAL, State
 from andon.stores.kit.codec import encode, encode_event
 from andon.stores.redis import reserving
 from andon.stores.redis.dependencies import unlink
+from andon.stores.redis.packed import EndGroup
 from andon.stores.redis.partitions import Partitions, Parts, is_short
 from andon.stores.redis.reading import read, states
 from andon.stores.redis.records import FIRST_APART, body, damage, packed_entry, task_of
@@ -120,12 +121,12 @@ def _is_plain(prepared: _Prepared) -> bool:
 def _parts(places: Sequence[int], prepared: Sequence[_Prepared]) -> Parts:
     """Changes as `commit_plain.lua` takes them; a group shares an entry, revisions, and whether
     there are results."""
-    groups: list[list[Any]] = []
+    groups: list[EndGroup] = []
     parts: list[bytes | str] = []
     last, last_shared = None, None
     for place in places:
         change, effects = prepared[place].change, prepared[place].effects
-        entry, tally = effects.entry, effects.tally or False
+        entry, tally = effects.entry, effects.tally
         before, after, event = change.before, change.after, change.event
         assert after is not None
         assert entry is not None
@@ -140,23 +141,23 @@ def _parts(places: Sequence[int], prepared: Sequence[_Prepared]) -> Parts:
             last, last_shared = packed, shared
             created = str(status.created_at)
             groups.append(
-                [
-                    packed,
-                    f"{status.revision} {created} ",
-                    f"{after.revision} {created} ",
-                    entry.queue,
-                    entry.state,
-                    created,
-                    None if entry.timer is None else str(entry.timer),
-                    entry.dead_letter,
-                    results,
-                    day,
-                    tally,
-                    entry.lists or False,
-                    0,
-                ]
+                EndGroup(
+                    entry=packed,
+                    guard=f"{status.revision} {created} ",
+                    next=f"{after.revision} {created} ",
+                    queue=entry.queue,
+                    state=entry.state,
+                    created=created,
+                    timer=None if entry.timer is None else str(entry.timer),
+                    dead_letter=entry.dead_letter,
+                    results=results,
+                    day=day,
+                    tally=tally,
+                    lists=entry.lists or None,
+                    size=0,
+                )
             )
-        groups[-1][-1] += 1
+        groups[-1].size += 1
         parts += (
             definition.id,
             encode(after),

@@ -21,6 +21,8 @@ from andon.stores.redis.records import body, damage, packed_entry, records_in
 if TYPE_CHECKING:
     from types import CoroutineType
 
+    from andon.stores.redis.packed import NewGroup
+
 _HANDED_OFF = b"h"
 """The outcome of a record that was created as the run of a worker."""
 
@@ -103,7 +105,7 @@ def _parts(
     """Tasks as `create_plain.lua` takes them: what all have in common, if anything, then what each
     has alone. `numbers` says of which batch each is; the tasks of a batch are a group. Events have
     a beginning in common only if the ids are of one length, which stands in it."""
-    groups: list[list[Any]] = []
+    groups: list[NewGroup] = []
     here = dict.fromkeys(numbers[place] for place in places)
     common, first_id = batches[numbers[places[0]]].status, tasks[places[0]].definition.id
     shared = one_length and all(batches[number].status == common for number in here)
@@ -116,7 +118,7 @@ def _parts(
             groups.append(group_of(batches[number], 0))
             if not shared:
                 status_body = encode(batches[number].status)
-        groups[-1][-1] += 1
+        groups[-1].size += 1
         parts += (definition.id, encode(definition), definition.digest)
         if not shared:
             event = batches[number].status.events[-1]

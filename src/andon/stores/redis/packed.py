@@ -53,6 +53,39 @@ class CreateItem(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     heir_of: str  #: the task whose place it takes
 
 
+class NewGroup(msgspec.Struct, array_like=True, kw_only=True, gc=False):
+    """What new tasks share, as `create_alone.lua` and `create_plain.lua` take it."""
+
+    entry: Packed
+    head: str  #: what their versions begin with
+    queue: str
+    kind: str
+    created: str
+    score: str
+    day: int
+    tally: str | None
+    lists: tuple[str, ...] | None
+    size: int  #: how many tasks
+
+
+class EndGroup(msgspec.Struct, array_like=True, kw_only=True, gc=False):
+    """What changes share, as `commit_plain.lua` takes it."""
+
+    entry: Packed
+    guard: str  #: what their versions begin with before
+    next: str  #: and after
+    queue: str
+    state: str
+    created: str
+    timer: str | None
+    dead_letter: bool
+    results: int  #: what becomes of their results
+    day: int
+    tally: str | None
+    lists: tuple[str, ...] | None
+    size: int  #: how many changes
+
+
 class RestoreItem(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     """A record of another store as `restore.lua` takes it."""
 
@@ -76,6 +109,8 @@ class RestoreItem(msgspec.Struct, array_like=True, kw_only=True, gc=False):
 FIELDS = {
     "entry": PackedEntry.__struct_fields__,
     "create": CreateItem.__struct_fields__,
+    "new_group": NewGroup.__struct_fields__,
+    "end_group": EndGroup.__struct_fields__,
     "restore": RestoreItem.__struct_fields__,
 }
 """By the name that scripts use."""

@@ -10,7 +10,7 @@ from andon.stores.redis.packed import FIELDS
 
 _FOLDER = files("andon.stores.redis") / "lua"
 
-SHARED = ("common", "lanes", "records")
+SHARED = ("writing", "common", "lanes", "records")
 """Files of shared parts of scripts; each uses what stands in those before it."""
 
 FIRST = {
@@ -19,7 +19,8 @@ FIRST = {
     "commit": ("commit_plain",),
 }
 """Scripts that begin with others, before any shared part: for most arguments one of these returns
-the answer, for all else the script goes on to the rest."""
+the answer, for all else the script goes on to the rest. They have the functions of `writing.lua`
+in place of their calls, `{{name(arguments)}}`, and its variables, `{{name}}`."""
 
 WRITER_VERSION = 3
 """The format that a process must know to write here; scripts check it, also for a process that has
@@ -91,25 +92,68 @@ def _inlined(text: bytes) -> bytes:
     return within.sub(lambda found: constants[found[1]], _CONSTANTS.sub(b"", text))
 
 
+_FUNCTION = re.compile(r"^local function (\w+)\((.*?)\)\n(.*?)^end$", re.MULTILINE | re.DOTALL)
+_VARIABLES = re.compile(r"^local (\w+)[^\n(]*(?:\n +[^\n]+)*$", re.MULTILINE)
+_IN_PLACE = re.compile(r"\{\{(\w+)(?:\(([^{}]*)\))?\}\}")
+
+_InPlace = dict[str, tuple[str, str]]
+"""The parameters and the text of what can stand in place of its name."""
+
+
+def _parts_in(text: str) -> _InPlace:
+    """The functions and variables that this text defines, by (first) name. In a function may be
+    calls of others that come before it."""
+    found: _InPlace = {of[1]: ("", of[0]) for of in _VARIABLES.finditer(text)}
+    for name, parameters, body in _FUNCTION.findall(text):
+        found[name] = parameters, _in_place(body, found)
+    return found
+
+
+def _in_place(text: str, parts: _InPlace) -> str:
+    """The text with functions in place of marked calls, and variables in place of their marks."""
+
+    def one(found: re.Match[str]) -> str:
+        name, arguments = found.groups()
+        if name not in parts and arguments is None:
+            return found[0]  # a constant
+        if name not in parts:
+            raise templates.UnknownConstant(
+                f"{found[0]} calls none of: {', '.join(sorted(parts))}."
+            )
+        parameters, body = parts[name]
+        if arguments is None:
+            return body
+        given = f"  local {parameters} = {arguments}\n" if parameters else ""
+        return f"do\n{given}{body}end"
+
+    return _IN_PLACE.sub(one, text)
+
+
 class Scripts(dict[str, Script]):
     """Scripts by name, each loaded when it is first looked up."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._shared: tuple[bytes, bytes] | None = None
+        self._shared: tuple[_InPlace, bytes, bytes] | None = None
 
     def __missing__(self, name: str) -> Script:
-        self._shared = self._shared or (_read("head"), b"".join(map(_read, SHARED)))
-        head, common = self._shared
-        first = b"".join(_inlined(_read(part)) for part in FIRST.get(name, ()))
+        if self._shared is None:
+            parts = _parts_in(_inlined(_read("writing")).decode())
+            common = b"".join(_read(file, parts) for file in SHARED)
+            self._shared = parts, _read("head"), common
+        parts, head, common = self._shared
+        first = b"".join(_inlined(_read(file, parts)) for file in FIRST.get(name, ()))
         script = self[name] = Script(name, _whole(head, first, common, _read(name)))
         return script
 
 
-def _read(name: str) -> bytes:
+def _read(name: str, parts: _InPlace | None = None) -> bytes:
     file = f"{name}.lua"
     text = (_FOLDER / file).read_text(encoding="utf-8")
+    if parts is not None:
+        text = _in_place(text, parts)
     return templates.lua(text, f"redis/lua/{file}", _OWN, FIELDS).encode()
 
 
 SCRIPTS = Scripts()
+"""The scripts of this release, which change no more once they are loaded."""

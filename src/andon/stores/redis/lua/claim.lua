@@ -14,8 +14,6 @@ local MANY_HEADS, FEW_KINDS = 250, 200
 local FULL_MS = 1000 -- for how long a key that is full in all partitions is skipped
 local worker, token, limit, lease_ms, room = A[1], A[2], A[3], A[4], A[5]
 local can, cannot = A[CODE] and P .. 'can:' .. A[CODE], A[CODE] and P .. 'cannot:' .. A[CODE]
-local lease_until = now + lease_ms
-local LEASE_UNTIL = int(lease_until)
 local token_key = P .. 'claim:' .. token
 
 local given = {}
@@ -275,43 +273,20 @@ local function let_full_in()
   end
 end
 
--- Cells and events are packed from parts, most of which the runs of a claim share: a cell is an array
--- of ten, an event one of six. A short string is packed as its length and itself.
-local cell_ends = cmsgpack.pack(worker, token, now, lease_until, now, 0, '')
-local NOW, fence_and_ends = int(now), cmsgpack.pack(now) .. cell_ends
-local last_before, last_number, cell_begins, event_begins
-local function packed(text)
-  local size = #text
-  return size < 32 and string.char(160 + size) .. text or cmsgpack.pack(text)
-end
+begin_claim(worker, token, now + lease_ms)
 
-local function stamp(queue, task, id, found, x)
+local function claim_task(queue, id, found, x)
   local before, rest, apart = string.match(found[4], '^(%d+)( %d+ %d+(h?) .*)$')
-  local number = x[RUN_NUMBER]
-  if before ~= last_before or number ~= last_number then
-    last_before, last_number = before, number
-    cell_begins = '\154' .. cmsgpack.pack(before + 1)
-    event_begins = 'C\150' .. cmsgpack.pack(before + 1, now, number, worker)
-  end
-  local fence, fence_given, cell_rest = x[FENCE] + 1, NOW, fence_and_ends
-  if fence > now then
-    fence_given, cell_rest = int(fence), cmsgpack.pack(fence) .. cell_ends
-  end
-  local run = packed(token .. '-' .. int(#taken))
-  local timer = LEASE_UNTIL
-  if x[FIRST_LIMIT] or x[DEAD_AT] then
-    timer = math.min(lease_until, now + (x[FIRST_LIMIT] or lease_ms), x[DEAD_AT] or lease_until)
-  end
-  call('HSET', task, 'st', 'active', 'v', int(before + 1) .. rest, 'c', cell_begins .. run .. cell_rest)
-  arm(id, timer)
-  local event = event_begins .. run .. packed(id)
-  log[#log + 1] = event
-  if apart ~= '' then keep_apart(id, event) end
+  stamp(id, x, before, rest, #taken)
+  put_stamp(P .. 'task:' .. id)
+  arm(id, run_timer)
+  log[#log + 1] = run_event
+  if apart ~= '' then keep_apart(id, run_event) end
   hint('run', id)
   if x[UNIQUE] and x[FREES_ON_CLAIM] then let_go_of(x[UNIQUE], id) end
   if x[KEY] then run_of_key(queue, x[KEY], 1) end
   local n = #claimed
-  claimed[n + 1], claimed[n + 2], claimed[n + 3], claimed[n + 4] = id, found[1], found[2], fence_given
+  claimed[n + 1], claimed[n + 2], claimed[n + 3], claimed[n + 4] = id, found[1], found[2], run_fence
 end
 
 -- Whether a body begins as a packed map does. What is damaged further in is found by who decodes it.
@@ -379,7 +354,7 @@ local function claim_queue(queue, config, most, grant)
     end
     if verdict == 'take' then
       taken[#taken + 1] = id
-      stamp(queue, P .. 'task:' .. id, id, found, x)
+      claim_task(queue, id, found, x)
       take_out(pending, id)
       put_in(active, x[CREATED], id)
       local name = room and name_of(lane.kind)

@@ -2,7 +2,7 @@
 -- else. It takes a claim that is no repeat, with room for every type, from queues without limits, each
 -- with nothing ready or with one kind that the worker has code for, of tasks without keys, deadline or
 -- moves kept apart. Anything else is left to `claim`, with nothing written.
-local {{fields.entry KEY, DEAD_AT, FIRST_LIMIT, UNIQUE, CREATED, RUN_NUMBER, FENCE}}
+local {{fields.entry KEY, DEAD_AT, UNIQUE, CREATED}}
 local WORKER, TOKEN, LIMIT, LEASE_MS, ROOM, QUEUES, GRANTS, PART_OF = 1, 2, 3, 4, 5, 6, 7, 8
 -- Number, channel and ms; token and queues of the claim that waited before; then the code.
 local STANDS, STOOD, CODE, KNOWN = 9, 10, 11, 12
@@ -123,51 +123,31 @@ if not (A[ROOM] or A[GRANTS] or A[PART_OF] or A[KNOWN]) and A[LIMIT] <= MOST
       return claimed
     end
     if stood then take_back() end
-    local worker, lease_until = A[WORKER], now + A[LEASE_MS]
-    local cell_ends = cmsgpack.pack(worker, token, now, lease_until, now, 0, '')
-    local NOW, LEASE_UNTIL = string.format('%d', now), string.format('%d', lease_until)
-    local fence_and_ends = cmsgpack.pack(now) .. cell_ends
-    local last_before, last_number, cell_begins, event_begins, revision
-    local ids, log, timers, first, at = {}, {}, {}, lease_until, 7
+    {{run_version}} -- and the other variables of `stamp`
+    {{begin_claim(A[WORKER], token, now + A[LEASE_MS])}}
+    local ids, log, timers, armed, near, at = {}, {}, {}, nil, false, 7
     n = 0
     for i, queue in ipairs(queues) do
       local lane, moved, into = of[i] or {}, {}, {}
       for j = 1, #lane do
         n = n + 1
         local record = records[n]
-        local x, before, id = record[3], record[4], record[6]
-        local number = x[RUN_NUMBER]
-        if before ~= last_before or number ~= last_number then
-          last_before, last_number = before, number
-          revision = string.format('%d', before + 1)
-          cell_begins = '\154' .. cmsgpack.pack(before + 1)
-          event_begins = 'C\150' .. cmsgpack.pack(before + 1, now, number, worker)
-        end
-        local fence, fence_given, cell_rest = x[FENCE] + 1, NOW, fence_and_ends
-        if fence > now then
-          fence_given, cell_rest = string.format('%d', fence), cmsgpack.pack(fence) .. cell_ends
-        end
-        local run = token .. '-' .. n
-        local size, id_size = #run, #id
-        run = size < 32 and string.char(160 + size) .. run or cmsgpack.pack(run)
-        local timer = LEASE_UNTIL
-        if x[FIRST_LIMIT] and now + x[FIRST_LIMIT] < lease_until then
-          timer = now + x[FIRST_LIMIT]
-          first = math.min(first, timer)
-        end
-        call('HSET', record[7], 'st', 'active', 'v', revision .. record[5],
-          'c', cell_begins .. run .. cell_rest)
-        log[n] = event_begins .. run .. (id_size < 32 and string.char(160 + id_size) .. id
-          or cmsgpack.pack(id))
-        ids[n], moved[j] = id, id
+        local x, id = record[3], record[6]
+        {{stamp(id, x, record[4], record[5], n)}}
+        {{put_stamp(record[7])}}
+        log[n], ids[n], moved[j] = run_event, id, id
         into[2 * j - 1], into[2 * j] = x[CREATED], id
-        timers[2 * n - 1], timers[2 * n] = timer, id
+        timers[2 * n - 1], timers[2 * n] = run_timer, id
+        if run_timer ~= armed then
+          armed = run_timer
+          near = near or tonumber(run_timer) <= now + NEAR_MS
+        end
         claimed[at + 1], claimed[at + 2], claimed[at + 3], claimed[at + 4] =
-          id, record[1], record[2], fence_given
+          id, record[1], record[2], run_fence
         at = at + 4
       end
       if #lane > 0 then
-        local kind, heads, list = kinds[i], P .. 'heads:' .. queue, P .. 'state:' .. queue
+        local kind, heads = kinds[i], P .. 'heads:' .. queue
         local waiting = P .. 'ready:' .. queue .. '|' .. kind
         call('ZREM', waiting, unpack(lane))
         if not first_of[i] then -- it is the queue's only lane
@@ -182,8 +162,8 @@ if not (A[ROOM] or A[GRANTS] or A[PART_OF] or A[KNOWN]) and A[LIMIT] <= MOST
             call('DEL', heads)
           end
         end
-        call('ZREM', list .. '|pending', unpack(moved))
-        call('ZADD', list .. '|active', unpack(into))
+        call('ZREM', P .. 'state:' .. queue .. '|pending', unpack(moved))
+        call('ZADD', P .. 'state:' .. queue .. '|active', unpack(into))
       end
     end
     local all = table.concat(ids, '\n')
@@ -193,7 +173,7 @@ if not (A[ROOM] or A[GRANTS] or A[PART_OF] or A[KNOWN]) and A[LIMIT] <= MOST
     local channel = string.match(P, '^{(.*):%d+}:$') .. ':hints:'
     call('PUBLISH', channel .. 'events', '')
     call('PUBLISH', channel .. 'run', all)
-    if first <= now + NEAR_MS then call('PUBLISH', channel .. 'timer', '') end
+    if near then call('PUBLISH', channel .. 'timer', '') end
     return claimed
   end
 end

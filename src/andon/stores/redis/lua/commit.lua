@@ -67,21 +67,6 @@ local function next_position()
   return log_end + #log
 end
 
-local function write(task, item, st, state, version)
-  local result = item[RESULT]
-  if st ~= 'active' or state == 'active' then
-    call('HSET', task, 's', item[STATUS], 'x', item[ENTRY], 'st', state, 'v', version)
-    if item[ASKED] then call('HSET', task, 'q', item[ASKED]) end
-    if result then call('HSET', task, 'r', result) end
-  elseif result then
-    call('HSET', task, 's', item[STATUS], 'x', item[ENTRY], 'st', state, 'v', version, 'c', '',
-      'r', result)
-  else
-    call('HSET', task, 's', item[STATUS], 'x', item[ENTRY], 'st', state, 'v', version, 'c', '')
-  end
-  if result == false then call('HDEL', task, 'r') end
-end
-
 local function apply(item)
   local id = item[ID]
   local task = P .. 'task:' .. id
@@ -162,7 +147,9 @@ local function apply(item)
     call('RPUSH', P .. 'history:' .. id, unpack(item[HISTORY]))
     tail = string.sub(tail, 1, 12) .. 'h' .. string.sub(tail, 13)
   end
-  write(task, item, st, state, item[NEXT] .. tail)
+  put_move(task, item[STATUS], item[ENTRY], state, item[NEXT] .. tail, item[RESULT],
+    st == 'active' and state ~= 'active')
+  if item[ASKED] then call('HSET', task, 'q', item[ASKED]) end
   set_timer(id, new[TIMER])
   if LIVE[state] and not LIVE[st] then call('ZREM', P .. 'fanout', id) end
   return told(id, state)

@@ -4,10 +4,10 @@
 -- from the record that was decided on, or has any of these, all is left to `commit`, with nothing written.
 -- A has the groups, in turn: changes that share an index entry and what their versions begin with.
 -- After ARGV[2] come the parts of each change; no id comes twice.
-local ENTRY, GUARD, NEXT, QUEUE, STATE, CREATED, TIMER, DEAD_LETTER, RESULTS, DAY, TALLY, LISTS, SIZE =
-  1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13
+local {{fields.end_group ENTRY, GUARD, NEXT, QUEUE, STATE, CREATED, TIMER, DEAD_LETTER, RESULTS}}
+local {{fields.end_group DAY, TALLY, LISTS, SIZE}}
 local ID, STATUS, EVENT, WRITE_ID, RESULT = 1, 2, 3, 4, 5
-local UNSET, CLEARED = 0, 2 -- what becomes of the results of a group; else each is set
+local SET, CLEARED = 1, 2 -- what becomes of the results of a group; else they stay as they are
 local FIRST, PARTS, LETTER_H, NEAR_MS = 2, 5, 104, {{near_timer_ms}}
 if #ARGV > FIRST then
   local task, edges = P .. 'task:', P .. 'edges:'
@@ -22,10 +22,10 @@ if #ARGV > FIRST then
   local plain = found[1] == '{{writer_version}}'
   for i = 2, #wanted do plain = plain and found[i] == 'free' end
 
-  local tasks, edged, tails, n = {}, {}, {}, 0
+  local ids, tasks, edged, tails, n = {}, {}, {}, {}, 0
   for at = FIRST + ID, #ARGV, PARTS do
     n = n + 1
-    tasks[n], edged[n] = task .. ARGV[at], edges .. ARGV[at]
+    ids[n], tasks[n], edged[n] = ARGV[at], task .. ARGV[at], edges .. ARGV[at]
   end
   plain = plain and call('EXISTS', unpack(edged)) == 0
   n = 0
@@ -44,81 +44,43 @@ if #ARGV > FIRST then
 
   if plain then
     local timers = P .. 'timers'
-    local removals, adds, ids, log, at, near = {}, {}, {}, {}, FIRST, false
-    local day, field, tallied = nil, nil, 0 -- of the daily history, for groups that follow each other
-    local function put_tally()
-      if tallied > 0 and call('HINCRBY', P .. 'daily:' .. day, field, tallied) == tallied then
-        call('SADD', P .. 'days', day)
-      end
-    end
-    local function put_in(key, score, from, size)
-      local flat = adds[key]
-      if not flat then
-        flat = {}
-        adds[key] = flat
-      end
-      local i = #flat
-      for made = from + 1, from + size do
-        flat[i + 1], flat[i + 2] = score, ids[made]
-        i = i + 2
-      end
-    end
-    local function take_out(key, from, size)
-      local flat = removals[key]
-      if not flat then
-        flat = {}
-        removals[key] = flat
-      end
-      local i = #flat
-      for made = from + 1, from + size do
-        i = i + 1
-        flat[i] = ids[made]
-      end
-    end
+    local removals, adds, log, at, near = {}, {}, {}, FIRST, false
+    {{tallies}}
+    local from
     n = 0
-    for _, group in ipairs(A) do
-      local entry, version, state, results = group[ENTRY], group[NEXT], group[STATE], group[RESULTS]
-      local queue, timer, size = group[QUEUE], group[TIMER], group[SIZE]
-      local before = n
-      local its_field = group[TALLY] and group[TALLY] .. '|' .. queue
-      if group[DAY] ~= day or its_field ~= field then
-        put_tally()
-        day, field, tallied = group[DAY], its_field, 0
+    local function put(key, score) {{gather(adds, key, score, ids, from, n)}} end
+    local function take_out(key)
+      local members = removals[key] or {}
+      removals[key] = members
+      local i = #members
+      for its = from + 1, n do
+        i = i + 1
+        members[i] = ids[its]
       end
-      if its_field then tallied = tallied + size end
-      for _ = 1, size do
+    end
+    for _, group in ipairs(A) do
+      local entry, version, results = group[ENTRY], group[NEXT], group[RESULTS]
+      local queue, state, timer = group[QUEUE], group[STATE], group[TIMER]
+      from = n
+      for _ = 1, group[SIZE] do
         n = n + 1
-        ids[n], log[n] = ARGV[at + ID], ARGV[at + EVENT]
-        if results == UNSET or results == CLEARED then
-          call('HSET', tasks[n], 's', ARGV[at + STATUS], 'x', entry, 'st', state,
-            'v', version .. tails[n], 'c', '')
-          if results == CLEARED then call('HDEL', tasks[n], 'r') end
-        else
-          call('HSET', tasks[n], 's', ARGV[at + STATUS], 'x', entry, 'st', state,
-            'v', version .. tails[n], 'c', '', 'r', ARGV[at + RESULT])
-        end
+        log[n] = ARGV[at + EVENT]
+        local result
+        if results == SET then result = ARGV[at + RESULT] elseif results == CLEARED then result = false end
+        {{put_move(tasks[n], ARGV[at + STATUS], entry, state, version .. tails[n], result, true)}}
         at = at + PARTS
       end
-      take_out(P .. 'state:' .. queue .. '|active', before, size)
-      put_in(P .. 'state:' .. queue .. '|' .. state, group[CREATED], before, size)
-      if {{state in waits_for_time}} then -- as `due_of` says
-        put_in(P .. 'due:' .. queue .. '|' .. state, timer or 0, before, size)
-      end
-      if group[DEAD_LETTER] then
-        put_in(P .. 'dead:' .. queue, group[CREATED], before, size)
-        put_in(P .. 'dead', group[CREATED], before, size)
-      end
-      if group[LISTS] then
-        for _, name in ipairs(group[LISTS]) do put_in(P .. 'list:' .. name, group[CREATED], before, size) end
-      end
+      take_out(P .. 'state:' .. queue .. '|active')
+      {{each_place(put, queue, state, group[CREATED], timer, group[DEAD_LETTER], group[LISTS])}}
       if timer then
-        put_in(timers, timer, before, size)
+        put(timers, timer)
         near = near or tonumber(timer) <= now + NEAR_MS
       else
-        take_out(timers, before, size)
+        take_out(timers)
       end
+      if group[TALLY] then {{tally(queue, group[DAY], group[TALLY], group[SIZE])}} end
     end
-    put_tally()
+    {{put_tallies()}}
     for key, flat in pairs(removals) do call('ZREM', key, unpack(flat)) end
     for key, flat in pairs(adds) do call('ZADD', key, unpack(flat)) end
     call('RPUSH', P .. 'log', unpack(log))
@@ -134,7 +96,7 @@ if #ARGV > FIRST then
     local results, result = group[RESULTS], nil
     if results == CLEARED then result = false end
     for _ = 1, group[SIZE] do
-      if results ~= UNSET and results ~= CLEARED then result = ARGV[at + RESULT] end
+      if results == SET then result = ARGV[at + RESULT] end
       items[#items + 1] = {ARGV[at + ID], group[GUARD], group[NEXT], ARGV[at + STATUS],
         group[ENTRY], ARGV[at + EVENT], ARGV[at + WRITE_ID], '', group[DAY], group[TALLY], result}
       at = at + PARTS

@@ -126,26 +126,6 @@ end
 -- Events of the partition, appended together when the script ends.
 local log = {}
 
--- The daily history (`daily.py`): what events add to it, by day, tally and queue; written by
--- `put_tallies`.
-local tallies = {}
-local function tally(queue, day, what, n)
-  local of_day = tallies[day]
-  if not of_day then
-    of_day = {}
-    tallies[day] = of_day
-  end
-  local field = what .. '|' .. queue
-  of_day[field] = (of_day[field] or 0) + n
-end
-local function put_tallies()
-  for day, of_day in pairs(tallies) do
-    for field, n in pairs(of_day) do
-      if call('HINCRBY', P .. 'daily:' .. day, field, n) == n then call('SADD', P .. 'days', day) end
-    end
-  end
-end
-
 -- A write is refused where the namespace is not set up, or is of another release.
 local function refuse_strangers()
   local found = call('HGET', P .. 'meta', 'min_writer')
@@ -186,33 +166,14 @@ local function bounds_of(config)
   return next(config) and 'open' or 'free'
 end
 
-local lists = {}
-local function list_of(queue, state)
-  local of = lists[queue]
-  if not of then
-    of = {}
-    lists[queue] = of
-  end
-  local key = of[state]
-  if not key then
-    key = P .. 'state:' .. queue .. '|' .. state
-    of[state] = key
-  end
-  return key
-end
-
--- Of tasks that wait for a time there is a list by due time, too; nil for all others.
+-- Lists of a queue: of the tasks in a state, and of those that wait for a time by due time, else nil.
+-- `each_place` puts tasks there.
+local function list_of(queue, state) return P .. 'state:' .. queue .. '|' .. state end
 local function due_of(queue, state)
   if {{state in waits_for_time}} then return P .. 'due:' .. queue .. '|' .. state end
 end
 
--- A version: revision, creation, number of twelve digits, with "h" once the moves are kept apart
--- from the status, and the definition's digest. Its head is the revision and the creation, each with
--- a space; its tail is what comes after.
-local function numbered(n) return string.format('%012d', n) end
-local function version_of(head, number, apart, digest)
-  return head .. number .. apart .. ' ' .. digest
-end
+local function numbered(n) return string.format('%012d', n) end -- as versions have it
 local function parts_of(version)
   return string.match(version, '^(%d+) (%d+ )(%d+)(h?) (.*)$')
 end

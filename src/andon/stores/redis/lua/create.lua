@@ -59,8 +59,8 @@ local function write(item)
   number = number + 1
   local serial = numbered(number)
   here[id] = true
-  call('HSET', P .. 'task:' .. id, 'd', item[DEFINITION], 's', item[STATUS], 'x', item[ENTRY], 'st', x[STATE],
-    'v', version_of(item[HEAD], serial, '', item[DIGEST]))
+  put_new(P .. 'task:' .. id, item[DEFINITION], item[STATUS], item[ENTRY], x[STATE],
+    item[HEAD] .. serial .. ' ' .. item[DIGEST])
   introduce(x, serial, id)
   if x[UNIQUE] and item[KEEPS_KEY] and not lapsed(x) then reserve(x[UNIQUE], x[UNIQUE_UNTIL], id) end
   log[#log + 1] = item[EVENT]

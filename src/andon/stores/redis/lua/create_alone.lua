@@ -2,10 +2,9 @@
 -- `create_plain`, from the same ARGV. It is handed over to a waiting claim, or put into its lane.
 -- Anything else is left to `create_plain`, with nothing written. Tasks that are awaited one after
 -- another come here, without the cost of what only batches need.
-local ENTRY, HEAD, QUEUE, KIND, CREATED, SCORE, DAY, TALLY, LISTS = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local {{fields.new_group ENTRY, HEAD, QUEUE, KIND, CREATED, SCORE, DAY, TALLY, LISTS}}
 local STATUS, BEGUN, ID, DEFINITION, DIGEST = 3, 4, 5, 6, 7
 local ALONE = 7
-local {{fields.entry FIRST_LIMIT, RUN_NUMBER, FENCE}}
 local NEAR_MS, WINDOW_MS, MOST_KINDS, FEW_LANES =
   {{near_timer_ms}}, {{submit_window_ms}}, {{most_kinds}}, {{few_lanes}}
 if #ARGV == ALONE then
@@ -16,20 +15,16 @@ if #ARGV == ALONE then
   if found[1] == '{{writer_version}}' and (limits == 'free' or limits == 'open') and call('EXISTS', task) == 0
     and ((tonumber(found[2]) or now + 1) <= now -- stubs last until then
       or call('EXISTS', P .. 'stub:' .. id) == 0) then
-    local kind, created, status = group[KIND], group[CREATED], ARGV[STATUS]
+    local kind, definition, status = group[KIND], ARGV[DEFINITION], ARGV[STATUS]
+    local head, digest = group[HEAD], ARGV[DIGEST]
     local serial = string.format('%012d', call('HINCRBY', meta, 'number', 1))
     local channel = string.match(P, '^{(.*):%d+}:$') .. ':hints:'
-    local day = group[DAY]
-    if call('HINCRBY', P .. 'daily:' .. day, group[TALLY] .. '|' .. queue, 1) == 1 then
-      call('SADD', P .. 'days', day)
-    end
-    if group[LISTS] then
-      for _, name in ipairs(group[LISTS]) do call('ZADD', P .. 'list:' .. name, created, id) end
-    end
+    local submitted = ARGV[BEGUN] .. id .. '\192' -- \192: no result
+    {{count_day(group[DAY], group[TALLY] .. '|' .. queue, 1)}}
+    local function put(key, score) call('ZADD', key, score, id) end
     if left and limits == 'free' then
-      -- A claim stands: if it still does, and would get this task and no other, it has it. What it is
-      -- given is what `claim_plain` would make of the task. A claim whose code may not have the task,
-      -- or is not known to, is left standing.
+      -- A claim stands: if it still does, and would get this task and no other, it has it. A claim
+      -- whose code may not have the task, or is not known to, is left standing.
       local stands = cmsgpack.unpack(left)
       local token, queues, code, listen = stands[1], stands[7], stands[9], {}
       local has_code = code == '' or call('SISMEMBER', P .. 'can:' .. code, kind) == 1
@@ -51,33 +46,26 @@ if #ARGV == ALONE then
           for j = 1, #kinds do it_stands = it_stands and barred[j] == 1 end
         end
       end
-      if it_stands
-        and call('SET', P .. 'claim:' .. token, id, 'PX', WINDOW_MS, 'NX') then
-        local definition, x = ARGV[DEFINITION], cmsgpack.unpack(group[ENTRY])
-        local revision, rest = string.match(group[HEAD], '^(%d+)(.*)$')
-        local run, worker, lease_until = token .. '-1', stands[5], now + stands[6]
-        local fence, timer = math.max(x[FENCE] + 1, now), lease_until
-        if x[FIRST_LIMIT] then timer = math.min(timer, now + x[FIRST_LIMIT]) end
-        revision = revision + 1
-        call('HSET', task, 'd', definition, 's', status, 'x', group[ENTRY], 'st', 'active',
-          'v', string.format('%d', revision) .. rest .. serial .. ' ' .. ARGV[DIGEST],
-          'c', cmsgpack.pack({revision, run, fence, worker, token, now, lease_until, now, 0, ''}))
-        call('ZADD', P .. 'state:' .. queue .. '|active', created, id)
-        call('ZADD', P .. 'timers', string.format('%d', timer), id)
-        call('RPUSH', P .. 'log', ARGV[BEGUN] .. id .. '\192',
-          'C' .. cmsgpack.pack({revision, now, x[RUN_NUMBER], worker, run, id}))
+      if it_stands and call('SET', P .. 'claim:' .. token, id, 'PX', WINDOW_MS, 'NX') then
+        local before, rest = string.match(head, '^(%d+)(.*)$')
+        {{run_version}} -- and the other variables of `stamp`
+        {{begin_claim(stands[5], token, now + stands[6])}}
+        local x = cmsgpack.unpack(group[ENTRY])
+        {{stamp(id, x, before, rest .. serial .. ' ' .. digest, 1)}}
+        {{put_new(task, definition, status, group[ENTRY], 'active', run_version, run_cell)}}
+        {{each_place(put, queue, 'active', group[CREATED], nil, false, group[LISTS])}}
+        put(P .. 'timers', run_timer)
+        call('RPUSH', P .. 'log', submitted, run_event)
         call('PUBLISH', channel .. stands[4], table.concat({token, stands[2],
-          string.format('%d', now), string.format('%d', fence), #definition,
-          definition .. status}, '\n'))
+          claim_now, run_fence, #definition, definition .. status}, '\n'))
         call('PUBLISH', channel .. 'events', '')
         call('PUBLISH', channel .. 'run', id)
-        if timer <= now + NEAR_MS then call('PUBLISH', channel .. 'timer', '') end
+        if tonumber(run_timer) <= now + NEAR_MS then call('PUBLISH', channel .. 'timer', '') end
         return {now, 'h'}
       end
     end
-    call('HSET', task, 'd', ARGV[DEFINITION], 's', status, 'x', group[ENTRY], 'st', 'pending',
-      'v', group[HEAD] .. serial .. ' ' .. ARGV[DIGEST])
-    call('ZADD', P .. 'state:' .. queue .. '|pending', created, id)
+    {{put_new(task, definition, status, group[ENTRY], 'pending', head .. serial .. ' ' .. digest)}}
+    {{each_place(put, queue, 'pending', group[CREATED], nil, false, group[LISTS])}}
     local lane, member = P .. 'ready:' .. queue .. '|' .. kind, serial .. id
     call('ZADD', lane, group[SCORE], member)
     -- What is kept beside lanes, as `lanes.lua` says.
@@ -108,7 +96,7 @@ if #ARGV == ALONE then
         end
       end
     end
-    call('RPUSH', P .. 'log', ARGV[BEGUN] .. id .. '\192') -- \192: no result
+    call('RPUSH', P .. 'log', submitted)
     call('PUBLISH', channel .. 'ready', queue)
     return {now}
   end

@@ -5,7 +5,7 @@
 -- ARGV[3] and ARGV[4] are the status of all and what their events have before the id, or else empty;
 -- then come the parts of each task, the last two only if the status is not that of all. No id comes
 -- twice.
-local ENTRY, HEAD, QUEUE, KIND, CREATED, SCORE, DAY, TALLY, LISTS, SIZE = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+local {{fields.new_group ENTRY, HEAD, QUEUE, KIND, CREATED, SCORE, DAY, TALLY, LISTS, SIZE}}
 local ID, DEFINITION, DIGEST, STATUS, EVENT = 1, 2, 3, 4, 5
 local FIRST, FEW_LANES = 4, {{few_lanes}}
 if #ARGV > FIRST then
@@ -22,70 +22,47 @@ if #ARGV > FIRST then
   local found = call('HMGET', meta, unpack(wanted))
   local plain = found[1] == '{{writer_version}}'
   for i = 3, #wanted do plain = plain and (found[i] == 'free' or found[i] == 'open') end
-  local keys, n = {}, 0
+  local ids, keys, n = {}, {}, 0
   for at = FIRST + ID, #ARGV, width do
     n = n + 1
-    keys[n] = task .. ARGV[at]
+    ids[n], keys[n] = ARGV[at], task .. ARGV[at]
   end
   plain = plain and call('EXISTS', unpack(keys)) == 0
   if plain and (tonumber(found[2]) or now + 1) > now then -- stubs last until then
     local stubs = {}
-    for i = 1, n do stubs[i] = stub .. ARGV[FIRST + ID + (i - 1) * width] end
+    for i = 1, n do stubs[i] = stub .. ids[i] end
     plain = call('EXISTS', unpack(stubs)) == 0
   end
   if plain then
     local number = call('HINCRBY', meta, 'number', n) - n
     local lists, lanes, kinds_of, ready, log, at, made = {}, {}, {}, {}, {}, FIRST, 0
-    local day, field, tallied = nil, nil, 0 -- of the daily history, for groups that follow each other
-    local function put_tally()
-      if tallied > 0 and call('HINCRBY', P .. 'daily:' .. day, field, tallied) == tallied then
-        call('SADD', P .. 'days', day)
-      end
-    end
+    {{tallies}}
+    local members, from = {}, nil
+    local function put(key, score) {{gather(lists, key, score, ids, from, made)}} end
     for _, group in ipairs(A) do
-      local entry, head, queue, kind = group[ENTRY], group[HEAD], group[QUEUE], group[KIND]
-      local score, created, its_field = group[SCORE], group[CREATED], group[TALLY] .. '|' .. queue
-      if group[DAY] ~= day or its_field ~= field then
-        put_tally()
-        day, field, tallied = group[DAY], its_field, 0
+      local entry, head, queue, kind, score = group[ENTRY], group[HEAD], group[QUEUE], group[KIND], group[SCORE]
+      local kinds, waiting = kinds_of[queue], P .. 'ready:' .. queue .. '|' .. kind
+      if not kinds then
+        kinds = {}
+        kinds_of[queue], ready[#ready + 1] = kinds, queue
       end
-      tallied = tallied + group[SIZE]
-      local pending, waiting = P .. 'state:' .. queue .. '|pending', P .. 'ready:' .. queue .. '|' .. kind
-      local list, lane = lists[pending], lanes[waiting]
-      if not list then
-        list = {}
-        lists[pending] = list
-        ready[#ready + 1] = queue
-      end
-      if not lane then
-        lane = {}
-        lanes[waiting] = lane
-        local of = kinds_of[queue] or {}
-        kinds_of[queue], of[#of + 1] = of, kind
-      end
-      for _, name in ipairs(group[LISTS] or {}) do
-        local named = lists[P .. 'list:' .. name] or {}
-        lists[P .. 'list:' .. name] = named
-        local k, at_id = #named, at + ID
-        for _ = 1, group[SIZE] do
-          named[k + 1], named[k + 2] = created, ARGV[at_id]
-          k, at_id = k + 2, at_id + width
-        end
-      end
-      local i, j = #list, #lane
+      if not lanes[waiting] then kinds[#kinds + 1] = kind end
+      from = made
       for _ = 1, group[SIZE] do
         made = made + 1
-        local id, serial = ARGV[at + ID], string.format('%012d', number + made)
-        call('HSET', keys[made], 'd', ARGV[at + DEFINITION], 's', common or ARGV[at + STATUS],
-          'x', entry, 'st', 'pending', 'v', head .. serial .. ' ' .. ARGV[at + DIGEST])
-        list[i + 1], list[i + 2] = created, id
-        lane[j + 1], lane[j + 2] = score, serial .. id
+        local id, serial = ids[made], string.format('%012d', number + made)
+        {{put_new(keys[made], ARGV[at + DEFINITION], common or ARGV[at + STATUS], entry, 'pending',
+          head .. serial .. ' ' .. ARGV[at + DIGEST])}}
+        members[made] = serial .. id
         log[made] = common and begun .. id .. '\192' or ARGV[at + EVENT] -- \192: no result
-        i, j, at = i + 2, j + 2, at + width
+        at = at + width
       end
+      {{gather(lanes, waiting, score, members, from, made)}}
+      {{each_place(put, queue, 'pending', group[CREATED], nil, false, group[LISTS])}}
+      {{tally(queue, group[DAY], group[TALLY], group[SIZE])}}
     end
-    put_tally()
-    for key, flat in pairs(lists) do call('ZADD', key, unpack(flat)) end
+    {{put_tallies()}}
+    for key, list in pairs(lists) do call('ZADD', key, unpack(list)) end
     -- What is kept beside lanes, as `lanes.lua` says.
     for queue, kinds in pairs(kinds_of) do
       local noted, heads = call('HGET', P .. 'ready', queue), P .. 'heads:' .. queue

@@ -59,14 +59,7 @@ end
 
 local function leave(x, st, number, id)
   local queue, key = x[QUEUE], x[KEY]
-  take_out(list_of(queue, st), id)
-  local due = due_of(queue, st)
-  if due then take_out(due, id) end
-  if x[DEAD_LETTER] and st ~= 'active' then
-    take_out(P .. 'dead:' .. queue, id)
-    take_out(P .. 'dead', id)
-  end
-  for _, name in ipairs(x[LISTS] or {}) do take_out(P .. 'list:' .. name, id) end
+  each_place(function(set) take_out(set, id) end, queue, st, x[CREATED], x[TIMER], x[DEAD_LETTER], x[LISTS])
   if st == 'pending' then
     if x[SCORE] then unplace(x, number, id) end
   elseif st == 'active' then
@@ -82,15 +75,9 @@ local function leave(x, st, number, id)
 end
 
 local function enter(x, number, id)
-  local queue, state = x[QUEUE], x[STATE]
-  put_in(list_of(queue, state), x[CREATED], id)
-  local due = due_of(queue, state)
-  if due then put_in(due, x[TIMER] or 0, id) end
-  if x[DEAD_LETTER] then
-    put_in(P .. 'dead:' .. queue, x[CREATED], id)
-    put_in(P .. 'dead', x[CREATED], id)
-  end
-  for _, name in ipairs(x[LISTS] or {}) do put_in(P .. 'list:' .. name, x[CREATED], id) end
+  local state = x[STATE]
+  each_place(function(set, score) put_in(set, score, id) end, x[QUEUE], state, x[CREATED], x[TIMER],
+    x[DEAD_LETTER], x[LISTS])
   if state == 'pending' and x[SCORE] then place(x, number, id) end
 end
 
@@ -198,7 +185,7 @@ local function set_aside(id, queue)
   for i = 1, {{fields_of_entry}} do packed[i] = x[i] == nil and cjson.null or x[i] end
   put_in(list_of(x[QUEUE], 'unknown'), x[CREATED], id)
   call('HDEL', P .. 'task:' .. id, 'c', 'q')
-  call('HSET', P .. 'task:' .. id, 'st', 'unknown', 'v', version_of(int(last) .. ' ' .. created, number, 'h', digest),
+  call('HSET', P .. 'task:' .. id, 'st', 'unknown', 'v', int(last) .. ' ' .. created .. number .. 'h ' .. digest,
     'x', cmsgpack.pack(packed))
   take_out(TIMERS, id)
   log[#log + 1] = 'U' .. cmsgpack.pack({last, now, st, id})

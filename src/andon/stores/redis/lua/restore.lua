@@ -77,9 +77,8 @@ for i, item in ipairs(A) do
     number = number + 1
     local serial = numbered(number)
     local task = P .. 'task:' .. id
-    call('HSET', task, 'd', item[DEFINITION], 's', item[STATUS], 'x', item[ENTRY], 'st', state,
-      'v', version_of(item[HEAD], serial, item[APART] and 'h' or '', item[DIGEST]))
-    if item[CELL] then call('HSET', task, 'c', item[CELL]) end
+    put_new(task, item[DEFINITION], item[STATUS], item[ENTRY], state,
+      item[HEAD] .. serial .. (item[APART] and 'h ' or ' ') .. item[DIGEST], item[CELL])
     if item[RESULT] then call('HSET', task, 'r', item[RESULT]) end
     if item[ASKED] ~= '' then call('HSET', task, 'q', item[ASKED]) end
     introduce(x, serial, id)

@@ -156,14 +156,11 @@ BEGIN
                 nextval('event_pos') AS pos,
                 p_token || '-' || (u.i - 1 + coalesce(cardinality(before), 0)) AS run
         ), stamped AS (
-            UPDATE task k SET state = 'active', revision = k.revision + 1,
-                timer = timer_from(t, least(t + p_lease, t + p.first_limit, p.dead_at)), run = p.run,
-                fence = greatest(k.fence + 1, t), worker = p_worker, token = p_token, claimed_at = t,
-                lease_until = t + p_lease, heartbeat_at = t, progress = 0, message = '', prev = k.last,
-                last = p.place, asked = false
-            FROM picks p WHERE k.ctid = p.task
-            RETURNING k.seq, k.revision, k.run, k.fence, k.worker, k.body, p.place, p.pos, k.prev, k.queue,
-                p.run_no, p.frees, p.i
+            UPDATE task k SET ({{stamp_columns}}) = ROW ({{stamp_values}})
+            FROM (SELECT p.*, p_lease AS lease, p_worker AS worker, p_token AS token FROM picks p) c
+            WHERE k.ctid = c.task
+            RETURNING k.seq, k.revision, k.run, k.fence, k.worker, k.body, c.place, c.pos, k.prev, k.queue,
+                c.run_no, c.frees, c.i
         ), whole AS (
             SELECT s.*, d.id, d.body AS definition FROM stamped s
             CROSS JOIN LATERAL (SELECT x.id, x.body FROM definition x WHERE x.seq = s.seq OFFSET 0) d

@@ -159,9 +159,7 @@ BEGIN
         kind := 'a';
         RETURN;
     END IF;
-    UPDATE task SET state = c.state, revision = c.new_revision, timer = timer_from(t, c.timer), dead = c.dead,
-        asked = c.asked, body = c.status, run = c.run, worker = c.worker, last = p,
-        result = CASE WHEN c.sets_result THEN c.result ELSE result END WHERE seq = c.seq;
+    UPDATE task k SET {{what_a_move_sets}}, last = p WHERE k.seq = c.seq;
     INSERT INTO delta (queue, n, state) VALUES (k.queue, 1, c.state);
     IF c.lists_in IS NOT NULL THEN
         INSERT INTO listed (list, seq) SELECT u, c.seq FROM unnest(c.lists_in) u ON CONFLICT DO NOTHING;
@@ -229,9 +227,7 @@ BEGIN
     first := place_of(0);
     -- LIMIT, OFFSET and `||` are for the planner, see `commit_ends`. `ready` entries never move.
     WITH moved AS (
-        UPDATE task k SET state = c.state, revision = c.new_revision, timer = timer_from(t, c.timer), dead = c.dead,
-            asked = c.asked, body = c.status, run = c.run, worker = c.worker, prev = k.last, last = first + c.i,
-            result = CASE WHEN c.sets_result THEN c.result ELSE k.result END
+        UPDATE task k SET {{what_a_move_sets}}, prev = k.last, last = first + c.i
         FROM (SELECT u.ordinality AS i, u.*
             FROM unnest(p_changes) WITH ORDINALITY u WHERE u.plain LIMIT size) c
         WHERE k.seq = ANY (ARRAY[c.seq]) AND k.revision = c.revision AND k.state || '' = c.was AND k.dead = c.was_dead

@@ -25,11 +25,11 @@ BEGIN
     -- one, and that no index leads to the state once it is an expression. OFFSET in what only reads
     -- keeps a look-up by key one.
     WITH moved AS (
-        UPDATE task k SET state = p_state, revision = c.revision + 1, timer = timer_from(t, c.timer), dead = p_dead,
-            asked = false, body = c.status, result = coalesce(c.result, p_result), run = NULL, worker = NULL, prev = k.last,
-            last = first + c.i
-        FROM (SELECT u.* FROM unnest(p_seqs, p_revisions, p_timers, p_at, p_statuses, p_events, p_results)
-            WITH ORDINALITY u (seq, revision, timer, at, status, event, result, i) LIMIT size) c
+        UPDATE task k SET {{what_a_move_sets}}, prev = k.last, last = first + c.i
+        FROM (SELECT x.*, x.revision + 1 AS new_revision, p_state AS state, p_dead AS dead, false AS asked,
+                NULL::text AS run, NULL::text AS worker, true AS sets_result, coalesce(x.own, p_result) AS result
+            FROM (SELECT u.* FROM unnest(p_seqs, p_revisions, p_timers, p_at, p_statuses, p_events, p_results)
+                WITH ORDINALITY u (seq, revision, timer, at, status, event, own, i) LIMIT size) x) c
         WHERE k.seq = ANY (ARRAY[c.seq]) AND k.revision = c.revision AND k.state || '' = 'active' AND NOT k.dead
         RETURNING c.i, c.seq, c.at, c.event, k.last, k.prev, k.queue
     ), logged AS (

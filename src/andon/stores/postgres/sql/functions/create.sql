@@ -143,11 +143,8 @@ BEGIN
     ), logged AS (
         INSERT INTO event (place, pos, seq, at, body) SELECT u.place, u.pos, u.seq, t, u.event FROM u
     ), stored AS (
-        INSERT INTO task (seq, partition, queue, revision, created, timer, fence, last, dead, asked,
-            state, key, "group", body)
-        SELECT u.seq, u.partition, u.queue, u.revision, u.created, timer_from(t, u.timer), 0, u.place, u.dead,
-            false,
-            u.state, u.key, u."group", u.status FROM u
+        INSERT INTO task ({{new_columns}}, {{begun_columns}})
+        SELECT {{new_values}}, {{begun_values}} FROM u
     ), entered AS (
         INSERT INTO ready (lane, ord, seq, dead_at, first_limit, run_no, frees)
         SELECT u.lane, u.ord, u.seq, u.dead_at, u.first_limit, u.run_no, u.frees

@@ -58,10 +58,14 @@ BEGIN
         coalesce(u.event, p_head || convert_to(u.id, 'UTF8') || p_tail)
     FROM unnest(ids, p_events) WITH ORDINALITY u (id, event, i);
     pos := currval('event_pos');
-    INSERT INTO task (seq, partition, queue, revision, created, fence, last, dead, asked, state, "group", body)
-    SELECT number + u.i - 1, p_partition, p_queue, 1, coalesce(u.created, p_created), 0, first + u.i - 1,
-        false, false, 'pending', p_group, coalesce(u.status, p_status)
-    FROM unnest(p_starts, p_submits, p_statuses) WITH ORDINALITY u (start, created, status, i);
+    INSERT INTO task ({{new_columns}}, {{begun_columns}})
+    SELECT {{new_values}}, {{begun_values}} FROM (
+        SELECT number + x.i - 1 AS seq, p_partition AS partition, p_queue AS queue,
+            coalesce(x.created, p_created) AS created, NULL::text AS key, p_group AS "group", false AS dead,
+            coalesce(x.status, p_status) AS status, 'pending' AS state, 1 AS revision, NULL::bigint AS timer,
+            first + x.i - 1 AS place
+        FROM unnest(p_starts, p_submits, p_statuses) WITH ORDINALITY x (start, created, status, i)
+    ) u;
     INSERT INTO ready (lane, ord, seq, first_limit, run_no)
     SELECT p_lane, coalesce(u.ord, p_low), number + u.i - 1, p_first_limit, 0
     FROM unnest(p_starts, p_ords) WITH ORDINALITY u (start, ord, i);

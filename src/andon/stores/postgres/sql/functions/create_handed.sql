@@ -59,12 +59,16 @@ BEGIN
     pos := nextval('{schema}.event_pos');
     INSERT INTO {schema}.event (place, pos, seq, prev, at, revision, run_no, task, worker, run)
     VALUES (place + 1, pos, number, place, told, p_revision + 1, p_run_no, p_id, s.worker, name);
-    INSERT INTO {schema}.task (seq, partition, queue, revision, created, timer, fence, last, prev, claimed_at,
-        lease_until, heartbeat_at, progress, dead, asked, state, "group", run, worker, token, message, body)
-    VALUES (number, p_partition, p_queue, p_revision + 1, p_created,
-        {schema}.timer_from(told, least(told + s.lease, told + p_first_limit, p_dead_at)), greatest(1, told),
-        place + 1, place, told, told + s.lease, told, 0, false, false, 'active', p_group, name, s.worker, s.token, '',
-        p_status);
+    INSERT INTO {schema}.task ({{new_columns}}, {{stamp_columns}})
+    SELECT {{new_values}}, {{stamp_values}} FROM (
+        SELECT number AS seq, p_partition AS partition, p_queue AS queue, p_created AS created, NULL::text AS key,
+            p_group AS "group", false AS dead, p_status AS status
+    ) u, (
+        SELECT p_revision AS revision, 0 AS fence, place AS last
+    ) k, (
+        SELECT told AS t, s.lease AS lease, p_first_limit AS first_limit, p_dead_at AS dead_at, place + 1 AS place,
+            name AS run, s.worker AS worker, s.token AS token
+    ) c;
     INSERT INTO {schema}.claim (token, at, seqs) VALUES (s.token, told, ARRAY[number]);
     INSERT INTO {schema}.delta (queue, n, state, day, tally)
     VALUES (p_queue, 1, 'active', p_created / {{day_ms}}, 'submitted');

@@ -34,11 +34,12 @@ BEGIN
         RETURN;
     END IF;
     INSERT INTO {schema}.event (place, pos, seq, at, body) VALUES (place, pos, number, told, p_event);
-    INSERT INTO {schema}.task (seq, partition, queue, revision, created, timer, fence, last, dead, asked,
-        state, "group", body)
-    VALUES (number, p_partition, p_queue, p_revision, p_created, {schema}.timer_from(told, p_timer), 0, place,
-        false, false,
-        p_state, p_group, p_status);
+    INSERT INTO {schema}.task ({{new_columns}}, {{begun_columns}})
+    SELECT {{new_values}}, {{begun_values}} FROM (
+        SELECT number AS seq, p_partition AS partition, p_queue AS queue, p_created AS created, NULL::text AS key,
+            p_group AS "group", false AS dead, p_status AS status, p_state AS state, p_revision AS revision,
+            p_timer AS timer, place AS place, told AS t
+    ) u;
     IF p_lane IS NOT NULL THEN
         INSERT INTO {schema}.ready (lane, ord, seq, dead_at, first_limit, run_no)
         VALUES (p_lane, p_ord, number, p_dead_at, p_first_limit, p_run_no);
