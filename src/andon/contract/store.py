@@ -120,6 +120,7 @@ class Store(Protocol):
     partitions: int
     slack_ms: int  #: how late a timer may be handed out at the most
     in_flight: int  #: batches of one kind that are best under way at once
+    creates_in_flight: int  #: the same of creates alone: who submits mostly does nothing else
     claims_ahead: bool  #: claims are best under way while runs of the last one begin (`claims`)
 
     async def open(self) -> None:

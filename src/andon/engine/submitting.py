@@ -90,7 +90,7 @@ class Submitting:
         self._holding: Holding | None = None
         self.at_once = store.most_created if isinstance(store, TakesMany) else MAX_BATCH
         self.batcher: Batcher[Task, Created] = Batcher(
-            store.create, size=MAX_BATCH, in_flight=store.in_flight, finishes=True
+            store.create, size=MAX_BATCH, in_flight=store.creates_in_flight, finishes=True
         )
 
     def superseding_through(self, holding: Holding) -> None:

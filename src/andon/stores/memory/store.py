@@ -60,6 +60,7 @@ class MemoryStore:
 
     slack_ms = 0
     in_flight = 1
+    creates_in_flight = 1
     claims_ahead = False
 
     def __init__(

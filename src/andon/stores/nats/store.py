@@ -59,6 +59,7 @@ class NatsStore:
 
     slack_ms = 500
     in_flight = 1
+    creates_in_flight = 2
     claims_ahead = False
 
     def __init__(self, url: str) -> None:

@@ -65,6 +65,7 @@ class PostgresStore:
 
     slack_ms = 50
     in_flight = 1
+    creates_in_flight = 2
     claims_ahead = True
     most_created = 600
     """A call costs as much as 30 to 50 of its records, and waits for the disk once; encoding them

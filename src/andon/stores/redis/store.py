@@ -71,6 +71,7 @@ class RedisStore:
 
     slack_ms = 50
     in_flight = 2
+    creates_in_flight = 2
     claims_ahead = False
 
     def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:

@@ -63,6 +63,7 @@ class SqliteStore(OpenFile):
 
     slack_ms = 50
     in_flight = 1
+    creates_in_flight = 1
     claims_ahead = False
 
     def __init__(self, url: str, *, clock: Callable[[], int] | None = None) -> None:
