@@ -15,7 +15,7 @@ from typing import Any
 from andon.contract.hints import Hub
 from andon.contract.requests import ClaimRequest
 from andon.engine.base import Submission
-from andon.engine.telling import Then
+from andon.engine.completions import Completion
 from andon.lifecycle.admission import admit
 from andon.lifecycle.apply import stamped
 from andon.lifecycle.commands import Command
@@ -59,8 +59,8 @@ class FreeEngine:
         del self._ready[-request.limit :]
         return tasks
 
-    def report_then(
-        self, task: Task, command: Command, then: Then, follow_ups: Sequence[Submission] = ()
+    def report_nowait(
+        self, task: Task, command: Command, then: Completion, follow_ups: Sequence[Submission] = ()
     ) -> None:
         self._left -= 1
         if not self._left:

@@ -55,7 +55,7 @@ PAGES = (
             "client.views.EventView",
             "client.tasks.Tasks",
             "client.tasks.TaskFilters",
-            "engine.base.Acted",
+            "engine.base.ActionResult",
             "model.task.TaskError",
             "acting_as",
             "artifacts.Artifact",

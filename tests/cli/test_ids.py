@@ -12,7 +12,7 @@ OTHER = "019a0b1cffffffffffffffffffffffff"
 @pytest.fixture
 def there(monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody sits at the terminal."""
-    monkeypatch.setattr("andon.cli.people.somebody_there", lambda: True)
+    monkeypatch.setattr("andon.cli.people.person_present", lambda: True)
 
 
 def submit(cli: Cli, *ids: str) -> None:

@@ -346,7 +346,7 @@ def test_what_to_act_on_must_be_clear(cli: Cli) -> None:
 
 
 def test_where_somebody_can_be_asked_they_are(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("andon.cli.people.somebody_there", lambda: True)
+    monkeypatch.setattr("andon.cli.people.person_present", lambda: True)
     cli.submit("job", "--id", "a")
     refused = cli("tasks", "cancel", "--state", "pending", code=1, stdin="n\n")
     assert "1 task (pending) will be cancelled or asked to stop. Go on?" in refused.stderr

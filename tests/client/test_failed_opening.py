@@ -12,8 +12,8 @@ from servers import Servers
 from servers.http import PLAIN, service_of
 
 from andon import Andon
-from andon.engine.book import PolicyBook
 from andon.engine.http.transport import Transport
+from andon.engine.policy_resolver import PolicyResolver
 from andon.model.errors import StoreUnavailable
 
 TIMES = 12
@@ -48,7 +48,7 @@ def test_submits_whose_opening_fails_leave_no_threads_and_no_files(
     app = Andon(url)
     with monkeypatch.context() as broken:
         # The first thing that is asked once there is a connection.
-        broken.setattr(PolicyBook, "refresh", fail)
+        broken.setattr(PolicyResolver, "refresh", fail)
         broken.setattr(Transport, "call", fail)
         seen: list[tuple[int, int]] = []
         for _ in range(TIMES):

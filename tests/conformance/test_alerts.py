@@ -19,7 +19,7 @@ from .test_minutes import moved_on
 
 async def test_of_several_who_look_one_tells_and_it_tells_once(kit: Kit) -> None:
     engine = LocalEngine(kit.store)
-    await engine.book.refresh()
+    await engine.resolver.refresh()
     alerts = engine.alerts
     await alerts.put_target("chat", {"how": "chat", "url": "http://127.0.0.1:1/"})
     await alerts.put_rule("letters", {"when": "dead-letters", "above": 0, "targets": ["chat"]})
@@ -56,7 +56,7 @@ async def test_of_several_who_look_one_tells_and_it_tells_once(kit: Kit) -> None
 
 async def test_how_the_most_rules_stand_about_the_most_subjects_fits_into_a_note(kit: Kit) -> None:
     engine = LocalEngine(kit.store)
-    await engine.book.refresh()
+    await engine.resolver.refresh()
     document = {"rules": {f"{'r' * 100}{n}": {"when": "oldest-age", "above": 0} for n in range(50)}}
     await engine.alerts.apply(document)
     for number in range(MOST_SUBJECTS + 5):

@@ -330,7 +330,9 @@ async def test_a_bad_edge_is_left_out_alone(kit: Kit, bad: tuple[str, str]) -> N
         parent = await kit.active()
         children = [await kit.submit(dependencies=(parent.id,)) for _ in range(4)]
         await kit.store.link([Link(child.id, (parent.id,)) for child in children])
-        await kit.store.let_go(_put([(parent.id, child.id) for child in children], place, bad))
+        await kit.store.release_edges(
+            _put([(parent.id, child.id) for child in children], place, bad)
+        )
         assert all(edge.settled for edge in await kit.store.dependents(parent.id))
         await kit.store.unlink(_put([(parent.id, child.id) for child in children], place, bad))
         assert await kit.store.dependents(parent.id) == []

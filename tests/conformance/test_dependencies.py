@@ -255,7 +255,9 @@ async def test_a_link_to_a_parent_that_has_completed_is_an_edge_to_be_read(kit: 
 
 async def test_an_edge_that_is_let_go_is_there_and_holds_nothing_up(kit: Kit) -> None:
     parent, child = await family(kit, loads=True)
-    await kit.store.let_go([(parent.id, child.id), (parent.id, "absent"), ("absent", child.id)])
+    await kit.store.release_edges(
+        [(parent.id, child.id), (parent.id, "absent"), ("absent", child.id)]
+    )
     edge = Edge(parent.id, child.id, loads=False, any_end=False, settled=True)
     assert await kit.store.dependents(parent.id) == [edge]
     ended = await kit.moved(parent, Complete(result=b"1"))
@@ -265,20 +267,20 @@ async def test_an_edge_that_is_let_go_is_there_and_holds_nothing_up(kit: Kit) ->
 
 async def test_a_child_that_waits_anew_keeps_the_result_again(kit: Kit) -> None:
     parent, child = await family(kit, loads=True)
-    await kit.store.let_go([(parent.id, child.id)])
+    await kit.store.release_edges([(parent.id, child.id)])
     assert await kit.store.link([Link(child.id, (parent.id,), loads=True)]) == []
     (edge,) = await kit.store.dependents(parent.id)
     assert (edge.loads, edge.settled) == (True, False)
     ended = await kit.moved(parent, Complete(result=b"1"))
     await settle(kit, child, parent)
     assert (await kit.try_move(ended, Delete())).kind is ChangeKind.CONFLICT
-    await kit.store.let_go([(parent.id, child.id)])
+    await kit.store.release_edges([(parent.id, child.id)])
     (told,) = await kit.store.link([Link(child.id, (parent.id,), loads=True)])
     assert told.state is State.COMPLETED
     assert (await kit.try_move(ended, Delete())).kind is ChangeKind.CONFLICT
 
 
-async def test_a_deletion_put_off_is_due_again_when_the_result_is_let_go(kit: Kit) -> None:
+async def test_a_deletion_put_off_is_due_again_when_the_result_is_released(kit: Kit) -> None:
     parent = await kit.active(policy={"discard_states": ("completed",)})
     child = await kit.submit(dependencies=(parent.id,), load_dependencies=True)
     await kit.store.link([Link(child.id, (parent.id,), loads=True)])
@@ -286,7 +288,7 @@ async def test_a_deletion_put_off_is_due_again_when_the_result_is_let_go(kit: Ki
     await settle(kit, child, parent)
     await kit.due(parent.id, hold_ms=3_600_000)
     await kit.store.rearm([(parent.id, kit.store.now() + 3_600_000)])
-    await kit.store.let_go([(parent.id, child.id)])
+    await kit.store.release_edges([(parent.id, child.id)])
     await kit.due(parent.id)
 
 
@@ -349,7 +351,9 @@ async def test_a_discarded_end_waits_until_its_dependents_were_told(kit: Kit) ->
     assert (await kit.try_move(due, Delete())).kind is ChangeKind.APPLIED
 
 
-async def test_a_deletion_put_off_for_dependents_is_due_again_when_they_let_go(kit: Kit) -> None:
+async def test_a_deletion_put_off_for_dependents_is_due_again_when_they_are_released(
+    kit: Kit,
+) -> None:
     parent = await kit.active(policy={"discard_states": ("completed",)})
     child = await kit.submit(dependencies=(parent.id,))
     await kit.store.link([Link(child.id, (parent.id,))])

@@ -10,7 +10,7 @@ import pytest
 from andon.contract.store import Store
 from andon.engine.actor import acting_as
 from andon.engine.audit import MOST_RECORDS, TOGETHER_MS, Audit
-from andon.engine.base import Acted
+from andon.engine.base import ActionResult
 from andon.engine.schedule_requests import ScheduleRequest
 from andon.lifecycle.commands import Archive, Complete, Delete, Fail, Rerun, Reschedule, RunNow
 from andon.model.errors import StoreUnavailable
@@ -217,7 +217,7 @@ async def test_two_engines_that_write_at_once_lose_no_record(shop: Shop, store: 
 
 async def test_an_act_that_changed_nothing_is_not_listed(shop: Shop) -> None:
     with acting_as("ann"):
-        await shop.engine.audit.done("cancel", [Acted("a", None, changed=False)])
+        await shop.engine.audit.done("cancel", [ActionResult("a", None, changed=False)])
     assert await shop.engine.acts() == []
 
 

@@ -201,7 +201,7 @@ async def reported(shop: Shop, commands: Any, *, nowait: bool = True) -> dict[st
     loop = asyncio.get_running_loop()
     ends = {task.id: loop.create_future() for task, _ in commands}
     for task, command in commands:
-        shop.engine.report_then(
+        shop.engine.report_nowait(
             task, command, lambda state, error, i=task.id: ends[i].set_result(error or state)
         )
     return {task_id: await end for task_id, end in ends.items()}

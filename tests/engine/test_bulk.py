@@ -6,7 +6,7 @@ import pytest
 
 from andon.contract.limits import MAX_BATCH
 from andon.contract.queries import Query
-from andon.engine.base import Acted
+from andon.engine.base import ActionResult
 from andon.engine.bulk import Tally, act_on_found, found
 from andon.lifecycle.commands import Delete, Reprioritise
 from andon.model.task import Task
@@ -28,7 +28,7 @@ async def test_every_task_is_acted_on_once_over_all_pages(shop: Shop) -> None:
     pages: list[int] = []
     seen: list[str] = []
 
-    async def progress(tasks: Sequence[Task | None], acted: Sequence[Acted]) -> None:
+    async def progress(tasks: Sequence[Task | None], acted: Sequence[ActionResult]) -> None:
         pages.append(len(tasks))
         seen.extend(one.id for one in acted)
 
@@ -55,7 +55,7 @@ async def test_tasks_that_stay_in_the_filter_are_met_once(shop: Shop) -> None:
 async def test_what_is_submitted_meanwhile_is_left_alone(shop: Shop) -> None:
     await submit_many(shop, 3)
 
-    async def cancel_and_submit(some: Sequence[str]) -> list[Acted]:
+    async def cancel_and_submit(some: Sequence[str]) -> list[ActionResult]:
         shop.clock.ms += 1
         await submit_many(shop, len(some))
         return await shop.engine.cancel(some)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from andon.engine.book import PolicyBook
 from andon.engine.local import LocalEngine
+from andon.engine.policy_resolver import PolicyResolver
 from andon.lifecycle.commands import Complete
 from andon.model.errors import ConfigurationError, InvalidSubmission
 from andon.model.fleet import TypeInfo
@@ -159,15 +159,15 @@ async def test_a_retention_that_is_none_is_named_and_the_rest_goes_on(
     spoilt = stored.replace(b"{", b'{"bad":{"timeout":1},', 1)
     assert await store.put_setting(POLICIES_SETTING, spoilt, expect=stored)
     assert await store.put_setting(RETENTION_SETTING, retention, expect=None)
-    book = PolicyBook(store, "native")
+    resolver = PolicyResolver(store, "native")
     with caplog.at_level(logging.ERROR):
         for _ in range(4):
-            await book.refresh()
-    policy = book.policy("mail", "job", 0, {"retry": "gentle"}).policy
+            await resolver.refresh()
+    policy = resolver.policy("mail", "job", 0, {"retry": "gentle"}).policy
     assert (policy.max_retries, policy.retention) == (9, Policy().retention)
-    assert book.policy("mail", "job", 0, {}).policy.max_retries == 8
+    assert resolver.policy("mail", "job", 0, {}).policy.max_retries == 8
     said = Counter(record.getMessage() for record in caplog.records)
-    assert max(said.values()) <= 2, "once by this book, and once by the engine's own"
+    assert max(said.values()) <= 2, "once by this resolver, and once by the engine's own"
     policies, of_retention = sorted(said, key=lambda text: "setting retention " in text)
     assert "retry-policies: bad" in policies
     assert "setting retention " in of_retention

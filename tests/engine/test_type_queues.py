@@ -15,7 +15,7 @@ async def queue_of(shop: Shop, task_id: str) -> str:
 async def published(shop: Shop, *types: TypeInfo) -> None:
     """Workers elsewhere have published these, and this process has heard of it."""
     await shop.engine.store.put_types(types)
-    await shop.engine.book.refresh()
+    await shop.engine.resolver.refresh()
 
 
 async def test_the_queue_is_that_which_workers_have_published_of_the_type(shop: Shop) -> None:

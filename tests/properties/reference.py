@@ -217,7 +217,7 @@ class Reference:
         tie = self.edges.get((settlement.parent, settlement.child))
         if tie is not None:
             tie.settled = True
-        self._let_go(settlement.parent)
+        self._edge_changed(settlement.parent)
         child = self.records.get(settlement.child)
         if child is None or child.task.state is not State.BLOCKED:
             return 0 if settlement.satisfied else -1
@@ -235,16 +235,16 @@ class Reference:
         failing = sum((d.id, parent) in self.failing for parent in d.dependencies)
         return len(d.dependencies) - needs - failing
 
-    def let_go(self, parent: str, child: str) -> None:
+    def release_edges(self, parent: str, child: str) -> None:
         tie = self.edges.get((parent, child))
         if tie is not None:
             tie.settled, tie.loads = True, False
 
     def unlink(self, parent: str, child: str) -> None:
         self.edges.pop((parent, child), None)
-        self._let_go(parent)
+        self._edge_changed(parent)
 
-    def _let_go(self, parent: str) -> None:
+    def _edge_changed(self, parent: str) -> None:
         """An edge has changed: a deletion that edges put off is due again."""
         record = self.records.get(parent)
         if record is None or record.task.state not in TERMINAL or self.held(parent):
@@ -344,7 +344,7 @@ class Reference:
         parents = [parent for parent, child in self.edges if child == task.id]
         self.edges = {pair: tie for pair, tie in self.edges.items() if task.id not in pair}
         for parent in parents:
-            self._let_go(parent)
+            self._edge_changed(parent)
         until = self.now + SUBMIT_WINDOW_MS
         self.stubs[task.id] = (task.definition.digest, task.state, until, writes)
         self._admit(record)

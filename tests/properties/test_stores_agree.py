@@ -251,8 +251,8 @@ class Stores(RuleBasedStateMachine):
                 self.worlds.settle(Settlement(child, parent, satisfied))
 
     @rule(parent=ids, child=ids)
-    def let_go(self, parent: str, child: str) -> None:
-        self.worlds.let_go(parent, child)
+    def release_edges(self, parent: str, child: str) -> None:
+        self.worlds.release_edges(parent, child)
 
     @rule(parent=ids, child=ids)
     def unlink(self, parent: str, child: str) -> None:

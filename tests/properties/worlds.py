@@ -102,7 +102,7 @@ class Worlds:
 
     def commit_again(self, changes: dict[str, Change]) -> Changed:
         if changes[MODEL].discard is not None:
-            self._let_go_of_ended(changes[MODEL].before.id)
+            self._release_ended(changes[MODEL].before.id)
         expected = self.model.commit(changes[MODEL])
         for name, store in self.stores.items():
             [changed] = self._run(store.commit([changes[name]]))
@@ -177,17 +177,17 @@ class Worlds:
             assert got == [expected], (name, got, expected)
         return expected
 
-    def let_go(self, parent: str, child: str) -> None:
-        self.model.let_go(parent, child)
-        self._each(lambda store: store.let_go([(parent, child)]))
+    def release_edges(self, parent: str, child: str) -> None:
+        self.model.release_edges(parent, child)
+        self._each(lambda store: store.release_edges([(parent, child)]))
 
-    def _let_go_of_ended(self, parent: str) -> None:
+    def _release_ended(self, parent: str) -> None:
         """As the engine does once a dependent has ended. Until then a store may keep a record that
         is discarded at its end: where records lie apart it does not see that none of them lives."""
         for of, child in list(self.model.edges):
             record = self.model.records.get(child)
             if of == parent and (record is None or record.task.state not in LIVE):
-                self.let_go(parent, child)
+                self.release_edges(parent, child)
 
     def unlink(self, parent: str, child: str) -> None:
         self.model.unlink(parent, child)

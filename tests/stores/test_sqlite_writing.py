@@ -185,7 +185,7 @@ def test_a_commit_after_the_last_checkpoint_leaves_no_file_open(
         _add_pages(database, 2)
         checkpointer.look(1)
         assert open_logs() == before + 1
-        checkpointer.let_go()
+        checkpointer.release()
         assert open_logs() == before
 
     asyncio.run(main())

@@ -12,9 +12,9 @@ from tests.service.kit import Running
 
 from andon import Andon
 from andon.engine.base import Engine, Submission
+from andon.engine.completions import Completion, Completions
 from andon.engine.http.engine import HttpEngine
 from andon.engine.local import LocalEngine
-from andon.engine.telling import Telling, Then
 from andon.lifecycle.commands import Command
 from andon.model.errors import StoreUnavailable
 from andon.model.task import Task
@@ -42,7 +42,7 @@ class Faults:
         self.turns: dict[str, int] = {}  #: method to how many turns of the loop its calls wait
         self.held: dict[str, asyncio.Event] = {}  #: method to what its calls wait for
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
-        self._telling = Telling()
+        self._telling = Completions()
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self._engine, name)
@@ -69,8 +69,8 @@ class Faults:
 
         return call
 
-    def report_then(
-        self, task: Task, command: Command, then: Then, follow_ups: Sequence[Submission] = ()
+    def report_nowait(
+        self, task: Task, command: Command, then: Completion, follow_ups: Sequence[Submission] = ()
     ) -> None:
         self._telling.tell(self.report(task, command, follow_ups), then)
 

@@ -125,7 +125,7 @@ async def test_a_guardian_that_is_killed_is_replaced_by_one_that_knows_all(
 
         await until(is_replaced)
         assert "watches over commands has ended" in caplog.text
-        guard.let_go(groups[0].pid)
+        guard.release(groups[0].pid)
         guard.close()
         assert groups[1].wait(20) == -signal.SIGKILL
         assert groups[0].poll() is None
@@ -146,7 +146,7 @@ async def test_a_guardian_that_hangs_is_replaced_and_holds_up_nobody(
         first = psutil.Process(guard._process.pid)
         first.suspend()
         while guard._process is not None and guard._process.pid == first.pid:
-            guard.let_go(group.pid)  # until its pipe is full
+            guard.release(group.pid)  # until its pipe is full
             guard.hold(group.pid)
         await until(lambda: guard._process is not None)
         guard.close()

@@ -247,7 +247,7 @@ async def _circumstances(engine: Engine, plan: Plan) -> dict[str, Any]:
     return {
         "loop": type(asyncio.get_running_loop()).__module__.partition(".")[0],
         "durability": info.durability,
-        "batching": _batching(plan, engine.at_once),
+        "batching": _batching(plan, engine.bulk_size),
         "store": {"kind": info.kind, **info.settings},
         "versions": {
             "andon": version("andon"),

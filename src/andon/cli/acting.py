@@ -17,7 +17,7 @@ from andon.cli.ids import named_ids
 from andon.cli.output import Word
 from andon.cli.session import Session, fail
 from andon.contract.queries import Query
-from andon.engine.base import Acted, Engine
+from andon.engine.base import ActionResult, Engine
 from andon.engine.bulk import Act, Tally, act_on_found, act_on_ids
 from andon.engine.filtering import Filters
 from andon.model.task import Task
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Command = Callable[..., Any]
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """Which tasks to act on, from the options."""
 
     ids: tuple[str, ...]
@@ -47,12 +47,12 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
             raise click.UsageError(
                 "Which tasks? Give their ids (- reads them from a pipe), filters, or --all."
             )
-        if not (self.ids or self.dry_run or self.yes) and not people.somebody_there():
+        if not (self.ids or self.dry_run or self.yes) and not people.person_present():
             raise click.UsageError("Nobody can be asked here: add --yes, or --dry-run to look.")
 
 
 def which(function: Command) -> Command:
-    """Add ids, filters, --all, --limit, --dry-run and --yes; hand an `Asked` over as `asked`."""
+    """Add ids, filters, --all, --limit, --dry-run and --yes; hand a `Selection` over as `asked`."""
 
     @click.argument("ids", nargs=-1, metavar="[ID]...")
     @filters
@@ -61,7 +61,7 @@ def which(function: Command) -> Command:
     @click.option("--dry-run", is_flag=True, help="Only say which tasks it would be.")
     @click.option("--yes", "-y", is_flag=True, help="Do not ask.")
     def call(session: Session, **given: Any) -> Any:
-        asked = Asked(
+        asked = Selection(
             ids=given.pop("ids"),
             all=given.pop("every"),
             filters=given.pop("filters"),
@@ -82,7 +82,7 @@ def which(function: Command) -> Command:
 
 async def act(
     session: Session,
-    asked: Asked,
+    asked: Selection,
     verb: str,
     how: Callable[[Engine], Act],
     *,
@@ -121,13 +121,13 @@ async def act(
         fail()
 
 
-async def _ids(session: Session, engine: Engine, asked: Asked, verb: str) -> list[str]:
+async def _ids(session: Session, engine: Engine, asked: Selection, verb: str) -> list[str]:
     """The ids meant; the user has confirmed guessed ones."""
     named = await named_ids(session, engine, asked.ids)
     guessed = [task_id for task_id, is_guess in named if is_guess]
     if guessed and not (asked.yes or asked.dry_run):
         these = ", ".join(guessed)
-        if not people.somebody_there():
+        if not people.person_present():
             raise CommandFailed(
                 f"No task has all of the ids given; what was given begins {these}. "
                 "Give whole ids, or add --yes."
@@ -138,8 +138,8 @@ async def _ids(session: Session, engine: Engine, asked: Asked, verb: str) -> lis
     return [task_id for task_id, _ in named]
 
 
-async def _ask(session: Session, engine: Engine, asked: Asked, query: Query, verb: str) -> None:
-    async def nothing(ids: Sequence[str]) -> list[Acted]:
+async def _ask(session: Session, engine: Engine, asked: Selection, query: Query, verb: str) -> None:
+    async def nothing(ids: Sequence[str]) -> list[ActionResult]:
         return []
 
     keep = asked.filters.keep(session.profile)
@@ -160,7 +160,7 @@ class _Teller:
         self._engine = engine
         self._verb = verb
 
-    async def tell(self, tasks: Sequence[Task | None], acted: Sequence[Acted]) -> None:
+    async def tell(self, tasks: Sequence[Task | None], acted: Sequence[ActionResult]) -> None:
         """One line per task."""
         names = await self._states(acted)
         for one in acted:
@@ -178,14 +178,14 @@ class _Teller:
             said: Cell = Word(self._said(one), "red" if one.error is not None else "")
             self._out.words([one.id, state, said])
 
-    def _said(self, one: Acted) -> str:
+    def _said(self, one: ActionResult) -> str:
         if one.error is not None:
             return str(one.error)
         if self.dry_run:
             return f"would be {self._verb}"
         return self._verb if one.changed else "nothing to do"
 
-    async def _states(self, acted: Sequence[Acted]) -> dict[str, Word]:
+    async def _states(self, acted: Sequence[ActionResult]) -> dict[str, Word]:
         from andon.cli.shown import native_word, state_word
 
         names = {one.id: native_word(one.state) for one in acted}
@@ -213,7 +213,7 @@ def with_command(command: Any) -> Callable[[Engine], Act]:
     """The same command on each task."""
 
     def how(engine: Engine) -> Act:
-        def do(ids: Sequence[str]) -> Awaitable[list[Acted]]:
+        def do(ids: Sequence[str]) -> Awaitable[list[ActionResult]]:
             return engine.act(ids, command)
 
         return do

@@ -4,7 +4,7 @@ from typing import Any
 
 import click
 
-from andon.cli.acting import Asked, act, which, with_command
+from andon.cli.acting import Selection, act, which, with_command
 from andon.cli.session import Session, common
 from andon.cli.values import WHEN, When
 from andon.lifecycle.commands import (
@@ -22,7 +22,7 @@ from andon.lifecycle.commands import (
 @common
 @which
 @click.option("--force", is_flag=True, help="Running tasks too, without waiting for them.")
-async def cancel(session: Session, *, asked: Asked, force: bool) -> None:
+async def cancel(session: Session, *, asked: Selection, force: bool) -> None:
     """Cancel tasks that have not ended.
 
     A running task is asked to stop and ends by itself; with --force it is cancelled at once and
@@ -39,7 +39,7 @@ async def cancel(session: Session, *, asked: Asked, force: bool) -> None:
 @click.command()
 @common
 @which
-async def retry(session: Session, *, asked: Asked) -> None:
+async def retry(session: Session, *, asked: Selection) -> None:
     """Rerun what has ended, run now what waits.
 
     A pending task needs nothing; a running one is refused.
@@ -57,7 +57,7 @@ async def retry(session: Session, *, asked: Asked) -> None:
 async def rerun(
     session: Session,
     *,
-    asked: Asked,
+    asked: Selection,
     run_at: When | None,
     deadline: When | None,
     keep_budget: bool,
@@ -85,7 +85,7 @@ async def rerun(
 @click.command("run-now")
 @common
 @which
-async def run_now(session: Session, *, asked: Asked) -> None:
+async def run_now(session: Session, *, asked: Selection) -> None:
     """Start waiting tasks without their wait.
 
     Scheduled tasks, those between two tries, and blocked ones (whose dependencies are dropped).
@@ -96,7 +96,7 @@ async def run_now(session: Session, *, asked: Asked) -> None:
 @click.command()
 @common
 @which
-async def schedule(session: Session, *, asked: Asked) -> None:
+async def schedule(session: Session, *, asked: Selection) -> None:
     """Release blocked tasks by hand.
 
     Whatever they wait for; a start time that they have is kept.
@@ -108,7 +108,7 @@ async def schedule(session: Session, *, asked: Asked) -> None:
 @common
 @which
 @click.option("--run-at", type=WHEN, required=True, help="When to start: ISO 8601, or +5m.")
-async def reschedule(session: Session, *, asked: Asked, run_at: When) -> None:
+async def reschedule(session: Session, *, asked: Selection, run_at: When) -> None:
     """Give waiting tasks another start time."""
     await act(
         session,
@@ -122,7 +122,7 @@ async def reschedule(session: Session, *, asked: Asked, run_at: When) -> None:
 @common
 @which
 @click.option("--priority", required=True, help="-4 to 5, or a name from lowest to highest.")
-async def reprioritise(session: Session, *, asked: Asked, priority: str) -> None:
+async def reprioritise(session: Session, *, asked: Selection, priority: str) -> None:
     """Give tasks another priority; of one that runs, it counts from its next run on."""
     from andon.cli.arguments import priority_of
     from andon.lifecycle.admission import check_priority
@@ -135,7 +135,7 @@ async def reprioritise(session: Session, *, asked: Asked, priority: str) -> None
 @click.command()
 @common
 @which
-async def archive(session: Session, *, asked: Asked) -> None:
+async def archive(session: Session, *, asked: Selection) -> None:
     """Make dead letters of waiting tasks.
 
     They end failed, reason archived-by-hand, and are kept as dead letters whatever their policies
@@ -183,7 +183,7 @@ async def edit(session: Session, *, task_id: str, arguments: str, successor: str
 @common
 @which
 @click.option("--force", is_flag=True, help="Even those whose results others still wait for.")
-async def delete(session: Session, *, asked: Asked, force: bool) -> None:
+async def delete(session: Session, *, asked: Selection, force: bool) -> None:
     """Remove the records of ended tasks.
 
     A live task is refused: cancel it first.

@@ -2,7 +2,7 @@
 
 import click
 
-from andon.cli.acting import Asked, act, which, with_command
+from andon.cli.acting import Selection, act, which, with_command
 from andon.cli.filters import filters, oldest_first
 from andon.cli.layout import Column
 from andon.cli.session import Session, common
@@ -122,7 +122,7 @@ async def show(session: Session, *, task_id: str, traceback: bool) -> None:
 @dlq.command()
 @common
 @which
-async def resubmit(session: Session, *, asked: Asked) -> None:
+async def resubmit(session: Session, *, asked: Selection) -> None:
     """Run dead letters again, with a new budget of tries."""
     await act(session, asked, "resubmitted", lambda engine: engine.retry, dead_letters=True)
 
@@ -130,6 +130,6 @@ async def resubmit(session: Session, *, asked: Asked) -> None:
 @dlq.command()
 @common
 @which
-async def purge(session: Session, *, asked: Asked) -> None:
+async def purge(session: Session, *, asked: Selection) -> None:
     """Remove dead letters for good."""
     await act(session, asked, "deleted", with_command(Delete()), dead_letters=True)

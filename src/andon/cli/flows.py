@@ -172,7 +172,7 @@ async def rerun(session: Session, *, flow_id: str, every: bool, yes: bool) -> No
 def _ask(session: Session, question: str, yes: bool) -> None:
     if yes:
         return
-    if not people.somebody_there():
+    if not people.person_present():
         raise click.UsageError("Nobody can be asked here: add --yes.")
     if not click.confirm(question, err=True):
         session.out.note("Nothing was done.")

@@ -59,9 +59,9 @@ async def sure_ids(session: "Session", engine: "Engine", given: Sequence[str]) -
     found: list[str] = []
     for text in given:
         for task_id, guessed in await named_ids(session, engine, [text]):
-            if guessed and people.somebody_there():
+            if guessed and people.person_present():
                 session.out.note(f"{text}: {task_id}")
-            found.append(text if guessed and not people.somebody_there() else task_id)
+            found.append(text if guessed and not people.person_present() else task_id)
     return list(dict.fromkeys(found))
 
 
@@ -79,7 +79,7 @@ async def named_ids(session: "Session", engine: "Engine", given: Sequence[str]) 
         if text != "-":
             named = Named(text) if tasks[text] is not None else await _begun(session, engine, text)
             found.setdefault(*named)
-        elif people.somebody_there():
+        elif people.person_present():
             found.setdefault(last_id(session.url), True)
         else:
             found.update({line.split()[0]: False for line in sys.stdin if line.strip()})

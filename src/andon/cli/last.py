@@ -17,7 +17,7 @@ from andon.lifecycle.admission import is_id
 
 def remember(url: str, task_id: str) -> None:
     """Note the id, if a person uses the command. Errors of writing are ignored."""
-    if not people.somebody_there():
+    if not people.person_present():
         return
     with contextlib.suppress(OSError, RuntimeError):
         place = _place(url)

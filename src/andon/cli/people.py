@@ -6,7 +6,7 @@ import socket
 import sys
 
 
-def somebody_there() -> bool:
+def person_present() -> bool:
     """Whether a person can read and answer a question."""
     return sys.stdin.isatty()
 

@@ -7,7 +7,7 @@ import click
 
 from andon.cli.layout import Column
 from andon.cli.output import STYLES, Cell, Output, Word
-from andon.cli.people import somebody_there
+from andon.cli.people import person_present
 from andon.cli.queue_history import history
 from andon.cli.session import Session, common, fail
 from andon.cli.values import COUNT_OR_NONE, RATE_OR_NONE, cleared
@@ -233,7 +233,7 @@ def _agreed(what: str, *, yes: bool) -> bool:
     """Whether the user confirms; where no user can be asked, only with --yes."""
     if yes:
         return True
-    if not somebody_there():
+    if not person_present():
         raise click.UsageError(f"{what} Nobody can be asked here: add --yes.")
     return click.confirm(f"{what} Go on?", err=True)
 

@@ -23,7 +23,7 @@ from andon.lifecycle.recurrence.occurrences import pieces
 from andon.model.wording import plural
 
 if TYPE_CHECKING:
-    from andon.engine.base import Acted, Engine
+    from andon.engine.base import ActionResult, Engine
     from andon.engine.schedule_requests import ScheduleAct
 
 Command = Callable[..., Any]
@@ -134,7 +134,7 @@ def _agree(session: Session, what: str, *, yes: bool) -> None:
     """Go on only if the user confirms; where no user can be asked, only with --yes."""
     if yes:
         return
-    if not people.somebody_there():
+    if not people.person_present():
         raise click.UsageError(f"{what} Nobody can be asked here: add --yes.")
     if not click.confirm(f"{what} Go on?", err=True):
         session.out.note("Nothing was done.")
@@ -143,7 +143,7 @@ def _agree(session: Session, what: str, *, yes: bool) -> None:
 
 def _tell(
     session: Session,
-    done: "Sequence[Acted]",
+    done: "Sequence[ActionResult]",
     verb: str,
     borne: Mapping[str, str] = MappingProxyType({}),
 ) -> None:

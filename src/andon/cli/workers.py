@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from andon.cli.acting import Asked, act
+from andon.cli.acting import Selection, act
 from andon.cli.layout import Column
 from andon.cli.lazy import Entry, LazyGroup
 from andon.cli.output import Word
@@ -80,7 +80,7 @@ async def remove(session: Session, *, worker: str, dry_run: bool, yes: bool) -> 
     is listed again: stop it first.
     """
     which = Filters(worker=worker)
-    asked = Asked(ids=(), all=False, filters=which, limit=None, dry_run=dry_run, yes=yes)
+    asked = Selection(ids=(), all=False, filters=which, limit=None, dry_run=dry_run, yes=yes)
     asked.check()
     await act(
         session,

@@ -26,7 +26,7 @@ from andon.worker.slot_deadlock import awaited_in_run
 if TYPE_CHECKING:
     from andon.artifacts.base import Artifact, LogLine
     from andon.client.store_access import StoreAccess
-    from andon.engine.base import Acted, Engine
+    from andon.engine.base import ActionResult, Engine
     from andon.worker.calls import Call
 
 R = TypeVar("R")
@@ -405,7 +405,7 @@ def sync_handles(handles: list[TaskHandle[R]]) -> list[SyncHandle[R]]:
     return [SyncHandle(handle) for handle in handles]
 
 
-def _state_after(acted: "Acted") -> State | None:
+def _state_after(acted: "ActionResult") -> State | None:
     if acted.error is not None:
         raise acted.error
     return acted.state

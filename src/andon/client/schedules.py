@@ -35,7 +35,7 @@ from andon.model.words import State
 if TYPE_CHECKING:
     from andon.client.declaring import Declaring
     from andon.client.drafts import Draft
-    from andon.engine.base import Acted, Submission
+    from andon.engine.base import ActionResult, Submission
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,7 +267,7 @@ class Schedules:
         requests = self._declared()
         return await (await self._keeper()).put(requests, "declare") if requests else []
 
-    async def prune(self, *, dry_run: bool = False) -> "list[Acted]":
+    async def prune(self, *, dry_run: bool = False) -> "list[ActionResult]":
         """Delete the live schedules that this application declared once and does not any more; with
         `dry_run` they are only listed.
 

@@ -71,7 +71,7 @@ class Submitting(StoreAccess):
                 for outcome in outcomes:
                     assert outcome.error is None, outcome.error
         """
-        return streamed(self.send_drafts, self._at_once, drafts)
+        return streamed(self.send_drafts, self._bulk_size, drafts)
 
     async def submit_draft(self, draft: Draft[R]) -> TaskHandle[R]:
         """Submit one draft. Raises like `TaskFunction.submit`."""
@@ -126,7 +126,7 @@ class Submitting(StoreAccess):
 
     async def _at_once(self) -> int:
         engine = self.connections.at_hand() or await self.connections.engine()
-        return engine.at_once
+        return engine.bulk_size
 
     async def send_drafts(self, drafts: Sequence[Draft[Any]]) -> list[Submitted]:
         """Submit drafts in one call; how each ended, in the order given."""

@@ -16,7 +16,7 @@ from andon.worker.follow_ups import HasId
 
 if TYPE_CHECKING:
     from andon.client.store_access import StoreAccess
-    from andon.engine.base import Acted
+    from andon.engine.base import ActionResult
 
 _PAGE = 200
 
@@ -131,7 +131,9 @@ class Tasks:
                 return
             query = msgspec.structs.replace(query, cursor=page.cursor)
 
-    async def cancel(self, tasks: Iterable[HasId | str], *, force: bool = False) -> "list[Acted]":
+    async def cancel(
+        self, tasks: Iterable[HasId | str], *, force: bool = False
+    ) -> "list[ActionResult]":
         """Cancel many; how each ended, in the order given. None is raised for: a refusal is the
         `error` of its outcome.
 
@@ -142,7 +144,7 @@ class Tasks:
         engine = await self._app.engine()
         return await engine.cancel(_ids(tasks), force=force)
 
-    async def retry(self, tasks: "Iterable[HasId | str]") -> "list[Acted]":
+    async def retry(self, tasks: "Iterable[HasId | str]") -> "list[ActionResult]":
         """Run again what has ended, run now what waits; outcomes as of `cancel`.
 
         Example:
@@ -152,7 +154,7 @@ class Tasks:
         engine = await self._app.engine()
         return await engine.retry(_ids(tasks))
 
-    async def rerun(self, tasks: "Iterable[HasId | str]") -> "list[Acted]":
+    async def rerun(self, tasks: "Iterable[HasId | str]") -> "list[ActionResult]":
         """Run again tasks that have ended, with a new budget of tries; outcomes as of `cancel`.
 
         Example:
@@ -162,7 +164,7 @@ class Tasks:
         engine = await self._app.engine()
         return await engine.act(_ids(tasks), Rerun())
 
-    async def archive(self, tasks: "Iterable[HasId | str]") -> "list[Acted]":
+    async def archive(self, tasks: "Iterable[HasId | str]") -> "list[ActionResult]":
         """Give up waiting tasks, which become dead letters; outcomes as of `cancel`.
 
         Example:
@@ -186,7 +188,7 @@ class Tasks:
         task_id = task if isinstance(task, str) else task.id
         return await TaskHandle[Any](self._app, task_id, ANY_CALL).edit(*args, **kwargs)
 
-    async def delete(self, tasks: "Iterable[HasId | str]") -> "list[Acted]":
+    async def delete(self, tasks: "Iterable[HasId | str]") -> "list[ActionResult]":
         """Remove the records of tasks that have ended; outcomes as of `cancel`.
 
         Example:

@@ -12,7 +12,7 @@ Semantics that every store shares, proven by the conformance suite in `tests/con
 - Times are ms UTC by the store's clock, which never goes back.
 - One bad item fails alone (docs/rulings.md, R36): what cannot be encoded or written is `INVALID` in
   its own place, its neighbours in the same call are as if it had not been there
-  (`contract.isolation`). Calls without an outcome per item (`rearm`, `unlink`, `let_go`,
+  (`contract.isolation`). Calls without an outcome per item (`rearm`, `unlink`, `release_edges`,
   `put_types`) leave such an item out and log it.
 
 Failures: `StoreUnavailable` after the store's own bounded retries, `StoreIncompatible` when the
@@ -58,7 +58,7 @@ class Joined(Protocol):
 
 
 @runtime_checkable
-class Transactional(Protocol):
+class TransactionalInsert(Protocol):
     """A store that lives in a database whose transactions users have themselves."""
 
     def is_awaited(self, connection: Any) -> bool:
@@ -204,7 +204,7 @@ class Store(Protocol):
         has answered that end to their child."""
         ...
 
-    async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
+    async def release_edges(self, edges: Sequence[tuple[str, str]]) -> None:
         """Release (parent, child) edges: they count as settled, and keep no result. They stay
         readable until either record is deleted (docs/rulings.md, R42)."""
         ...

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from andon.dashboard.access import Visitor
     from andon.dashboard.bulk import Keep
     from andon.dashboard.reading import Reader
-    from andon.engine.base import Acted, Engine
+    from andon.engine.base import ActionResult, Engine
     from andon.engine.schedule_requests import ScheduleAct
     from andon.model.task import Task
 
@@ -104,7 +104,7 @@ async def act_on_task(reader: "Reader", visitor: "Visitor", act: str, task_id: s
     return Said(f"Task {task_id} {ONE[act].past}.", is_gone=acted.state is None)
 
 
-async def _one(engine: "Engine", act: str, task_id: str) -> "list[Acted]":
+async def _one(engine: "Engine", act: str, task_id: str) -> "list[ActionResult]":
     match act:
         case "cancel":
             return await engine.cancel([task_id])

@@ -18,7 +18,7 @@ from andon.contract.queries import Query
 from andon.dashboard.patience import within
 from andon.dashboard.requests import Refused
 from andon.dashboard.views.looks import line_of
-from andon.engine.base import Acted
+from andon.engine.base import ActionResult
 from andon.engine.bulk import Act, Tally, act_on_found, act_on_ids
 from andon.lifecycle.commands import Archive, Delete
 from andon.model.errors import AndonError
@@ -115,7 +115,7 @@ class Bulk:
     async def _run(
         self, doing: Doing, engine: "Engine", act: Act, which: "Query | Sequence[str]", keep: Keep
     ) -> None:
-        async def progress(_: Sequence[Task | None], acted: Sequence[Acted]) -> None:
+        async def progress(_: Sequence[Task | None], acted: Sequence[ActionResult]) -> None:
             doing.tally.count(acted)
             for one in acted:
                 if one.error is not None and len(doing.refused) < MOST_NAMED:

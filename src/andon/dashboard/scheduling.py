@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from andon.dashboard.pages.frame import Place
     from andon.dashboard.reading import Reader
     from andon.engine.base import Engine, Submission
-    from andon.engine.book import PolicyBook
+    from andon.engine.policy_resolver import PolicyResolver
     from andon.engine.schedule_requests import How, ScheduleKeeper
     from andon.model.recurrence import ExplainedTime
     from andon.model.task import Task
@@ -51,7 +51,7 @@ class _HasBook(Protocol):
     """An engine that also knows the queues of this process's own task types."""
 
     @property
-    def book(self) -> "PolicyBook": ...
+    def resolver(self) -> "PolicyResolver": ...
 
 
 class Scheduling:
@@ -181,7 +181,7 @@ async def _changeable(engine: "Engine", visitor: "Visitor", name: str) -> "Task"
 
 async def _queue_of(engine: "Engine", task: "Submission") -> str:
     if isinstance(engine, _HasBook):
-        return engine.book.queue_of(task)
+        return engine.resolver.queue_of(task)
     [settled] = await within(with_queues(engine, [task]))
     return settled.queue or DEFAULT_QUEUE
 

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from andon.contract.store import Store
 from andon.engine.actor import ACTOR
-from andon.engine.base import Acted
+from andon.engine.base import ActionResult
 from andon.engine.batching import Batcher
 from andon.model.audit import AuditRecord
 from andon.model.errors import AndonError, StoreUnavailable
@@ -49,7 +49,7 @@ class Audit:
         self._store = store
         self._writes: Batcher[_Record, None] = Batcher(self._write, size=MOST_RECORDS)
 
-    async def done(self, act: str, acted: Sequence[Acted], **detail: Any) -> None:
+    async def done(self, act: str, acted: Sequence[ActionResult], **detail: Any) -> None:
         """Note what was done to tasks, if an actor is named. Never raises because of the list: the
         act is done, and each task's event names the actor."""
         changed = [one.id for one in acted if one.changed]

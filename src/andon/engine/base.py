@@ -14,7 +14,7 @@ from andon.contract.outcomes import Verdict
 from andon.contract.queries import EventPage, History, Page, Query
 from andon.contract.requests import ClaimRequest, Renewal
 from andon.contract.topics import Listener
-from andon.engine.telling import Then
+from andon.engine.completions import Completion
 from andon.engine.waiting import KindWait
 from andon.lifecycle.commands import Command
 from andon.lifecycle.waiting import Wait
@@ -113,7 +113,7 @@ class Submitted(msgspec.Struct, frozen=True):
         return isinstance(self.error, InvalidSubmission) and self.state is not None
 
 
-class Acted(msgspec.Struct, frozen=True):
+class ActionResult(msgspec.Struct, frozen=True):
     """How one act of control on one task ended.
 
     Example:
@@ -161,7 +161,7 @@ class Engine(Protocol):
 
     in_flight: int  #: into how many claims a worker best divides its room; one under way at a time
     claims_ahead: bool  #: a worker whose runs are quick best claims before they begin
-    at_once: int  #: how many submissions are best handed over in one call
+    bulk_size: int  #: how many submissions are best handed over in one call
 
     async def open(self) -> None:
         """Connect to the store or service. Idempotent."""
@@ -220,8 +220,8 @@ class Engine(Protocol):
         `InvalidSubmission` if they can never be stored, and then nothing is written."""
         ...
 
-    def report_then(
-        self, task: Task, command: Command, then: Then, follow_ups: Sequence[Submission] = ()
+    def report_nowait(
+        self, task: Task, command: Command, then: Completion, follow_ups: Sequence[Submission] = ()
     ) -> None:
         """The same for a caller that does not wait: the callback `then`, which must not raise, is
         called with the state or the error after this has returned."""
@@ -233,16 +233,16 @@ class Engine(Protocol):
 
     # --- control ---
 
-    async def cancel(self, ids: Sequence[str], *, force: bool = False) -> list[Acted]:
+    async def cancel(self, ids: Sequence[str], *, force: bool = False) -> list[ActionResult]:
         """Cancel waiting tasks, ask running ones to stop, or with `force` cancel those at once."""
         ...
 
-    async def retry(self, ids: Sequence[str]) -> list[Acted]:
+    async def retry(self, ids: Sequence[str]) -> list[ActionResult]:
         """Rerun what has ended, run now what waits; nothing to do for pending (docs/rulings.md,
         R20)."""
         ...
 
-    async def end_runs(self, worker: str, ids: Sequence[str]) -> list[Acted]:
+    async def end_runs(self, worker: str, ids: Sequence[str]) -> list[ActionResult]:
         """End the runs that a worker has of these tasks, because it is gone for good: each is tried
         again while its budget lasts, as after a shutdown of the worker. Tasks that it does not run
         are left alone."""
@@ -250,7 +250,7 @@ class Engine(Protocol):
 
     async def act(
         self, ids: Sequence[str], command: Command, *, force: bool = False
-    ) -> list[Acted]:
+    ) -> list[ActionResult]:
         """Any other act of control: Rerun, RunNow, Schedule, Reschedule, Reprioritise, Archive,
         Delete. `force` deletes even what dependents still need (docs/rulings.md, R9)."""
         ...

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from andon.engine.base import Submission
-from andon.engine.book import PolicyBook
 from andon.engine.definitions import define
 from andon.engine.graph import Graph
+from andon.engine.policy_resolver import PolicyResolver
 from andon.lifecycle.admission import check_own, check_times
 from andon.lifecycle.births import FIELD, MOST_BIRTHS, check_births, too_many
 from andon.lifecycle.joins import join_of
@@ -20,8 +20,10 @@ from andon.model.task import Definition
 class Bearing:
     """Makes definitions of follow-ups. `now` is the store's clock, ms UTC."""
 
-    def __init__(self, book: PolicyBook, now: Callable[[], int], *, max_payload: int) -> None:
-        self._book = book
+    def __init__(
+        self, resolver: PolicyResolver, now: Callable[[], int], *, max_payload: int
+    ) -> None:
+        self._resolver = resolver
         self._now = now
         self._max_payload = max_payload
 
@@ -57,7 +59,7 @@ class Bearing:
         except InvalidSubmission as error:
             if error.field != OPTION:
                 raise
-            await self._book.refresh()  # a retry policy whose name may be new
+            await self._resolver.refresh()  # a retry policy whose name may be new
             births = self._defined(bearer, follow_ups)
         check_births(bearer, births)
         if any(d.dependencies for d in births):
@@ -70,7 +72,7 @@ class Bearing:
 
     def _definition(self, bearer: str, follow_up: Submission, now: int) -> Definition:
         try:
-            definition = define(follow_up, self._book, now, self._max_payload)
+            definition = define(follow_up, self._resolver, now, self._max_payload)
             check_own(definition)
             if follow_up.group_owner is not None:
                 raise InvalidSubmission(

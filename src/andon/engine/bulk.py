@@ -12,16 +12,16 @@ import msgspec
 
 from andon.contract.limits import MAX_BATCH, in_batches
 from andon.contract.queries import Page, Query
-from andon.engine.base import Acted
+from andon.engine.base import ActionResult
 from andon.lifecycle.apply import is_dead_letter
 from andon.model.errors import InvalidTransition, TaskNotFound
 from andon.model.task import Task
 
-Act = Callable[[Sequence[str]], Awaitable[list[Acted]]]
+Act = Callable[[Sequence[str]], Awaitable[list[ActionResult]]]
 """What is done to tasks, by their ids; `engine.retry`, for example."""
 
 
-Progress = Callable[[Sequence[Task | None], Sequence[Acted]], Awaitable[None]]
+Progress = Callable[[Sequence[Task | None], Sequence[ActionResult]], Awaitable[None]]
 """Called after each page: with the tasks as they were found, and the outcome of each."""
 
 
@@ -60,7 +60,7 @@ class Tally(msgspec.Struct):
     unchanged: int = 0  #: nothing was to be done
     refused: int = 0  #: that do not allow it as they stand
 
-    def count(self, acted: Sequence[Acted]) -> None:
+    def count(self, acted: Sequence[ActionResult]) -> None:
         """Add outcomes."""
         for one in acted:
             self.found += 1
@@ -116,7 +116,7 @@ async def act_on_found(
     tally = Tally()
     async for tasks in found(engine, query, keep=keep, most=most):
         if dry_run:
-            acted = [Acted(task.id, task.state, changed=False) for task in tasks]
+            acted = [ActionResult(task.id, task.state, changed=False) for task in tasks]
         else:
             acted = await act([task.id for task in tasks])
         tally.count(acted)
@@ -155,12 +155,12 @@ async def act_on_ids(
     return tally
 
 
-def _before(task_id: str, task: Task | None, *, dead_letters: bool) -> Acted:
+def _before(task_id: str, task: Task | None, *, dead_letters: bool) -> ActionResult:
     if task is None:
-        return Acted(task_id, None, changed=False, error=TaskNotFound(task_id))
+        return ActionResult(task_id, None, changed=False, error=TaskNotFound(task_id))
     if dead_letters and not is_dead_letter(task, task.status):
         error = InvalidTransition(
             task_id, "acting on dead letters", task.state, "It is no dead letter."
         )
-        return Acted(task_id, task.state, changed=False, error=error)
-    return Acted(task_id, task.state, changed=False)
+        return ActionResult(task_id, task.state, changed=False, error=error)
+    return ActionResult(task_id, task.state, changed=False)

@@ -10,7 +10,7 @@ from andon.contract.limits import MAX_BATCH, in_batches
 from andon.contract.outcomes import Changed, ChangeKind
 from andon.contract.requests import Change
 from andon.contract.store import Store
-from andon.engine.base import Acted
+from andon.engine.base import ActionResult
 from andon.engine.batching import Batcher
 from andon.engine.reading import records
 from andon.engine.writes import new_write_id
@@ -99,7 +99,9 @@ class Control:
         self._link = link
         self._released = released
 
-    async def cancel(self, ids: Sequence[str], *, force: bool, actor: str = "") -> list[Acted]:
+    async def cancel(
+        self, ids: Sequence[str], *, force: bool, actor: str = ""
+    ) -> list[ActionResult]:
         """Cancel, ask to cancel, or force. `actor`, here and below: the name for the events of acts
         by hand."""
 
@@ -112,7 +114,7 @@ class Control:
 
         return await self._each(ids, choose, actor=actor)
 
-    async def retry(self, ids: Sequence[str], *, actor: str = "") -> list[Acted]:
+    async def retry(self, ids: Sequence[str], *, actor: str = "") -> list[ActionResult]:
         """Rerun what has ended, run now what waits, leave pending alone (docs/rulings.md, R20)."""
 
         def choose(task: Task) -> Command | None:
@@ -122,7 +124,9 @@ class Control:
 
         return await self._each(ids, choose, actor=actor)
 
-    async def end_runs(self, worker: str, ids: Sequence[str], *, actor: str = "") -> list[Acted]:
+    async def end_runs(
+        self, worker: str, ids: Sequence[str], *, actor: str = ""
+    ) -> list[ActionResult]:
         """End the runs that this worker has of these tasks, as its shutdown does with
         `on_shutdown=retry`. The run is looked up each time a task is decided, so that a run which
         another worker has begun meanwhile is left alone."""
@@ -135,7 +139,7 @@ class Control:
 
     async def act(
         self, ids: Sequence[str], command: Command, *, force: bool = False, actor: str = ""
-    ) -> list[Acted]:
+    ) -> list[ActionResult]:
         """The same command on each task. Raises `InvalidSubmission` for one that carries what no
         record can have."""
         check_command(command)
@@ -153,11 +157,11 @@ class Control:
             tasks = await self._store.get(batch)
             await self._link([task for task in tasks if task is not None])
 
-    async def act_on(self, tasks: Sequence[Task], command: Command) -> list[Acted]:
+    async def act_on(self, tasks: Sequence[Task], command: Command) -> list[ActionResult]:
         """The same for tasks that were just read; each is decided anew where it has moved."""
         return await self.act_each([(task, command) for task in tasks])
 
-    async def act_each(self, acts: Sequence[tuple[Task, Command]]) -> list[Acted]:
+    async def act_each(self, acts: Sequence[tuple[Task, Command]]) -> list[ActionResult]:
         """Apply to each of these tasks, as it was just read, a command of its own. All are decided
         at once and written together; only one that has moved meanwhile is decided again, in an
         asyncio task of its own."""
@@ -166,7 +170,7 @@ class Control:
             return [await self._one(task, _always(command), force=False, actor="")]
         sent = [self._send(task, command) for task, command in acts]
         await asyncio.gather(*(one.changed for one in sent), return_exceptions=True)
-        told: list[Acted | Task] = []
+        told: list[ActionResult | Task] = []
         away: list[Exception] = []
         for one in sent:
             try:
@@ -181,7 +185,7 @@ class Control:
             if isinstance(task, Task)
         ]
         again = iter(await self._together(anew) if anew else ())
-        return [one if isinstance(one, Acted) else next(again) for one in told]
+        return [one if isinstance(one, ActionResult) else next(again) for one in told]
 
     def _send(self, task: Task, command: Command) -> _Sent:
         """Decide, and hand over the change."""
@@ -195,7 +199,7 @@ class Control:
             changed.set_exception(error)
         return _Sent(task, command, moved, changed)
 
-    async def _heard(self, sent: _Sent) -> Acted | Task:
+    async def _heard(self, sent: _Sent) -> ActionResult | Task:
         """The outcome of an act; or the task, if it has moved and is to be decided again. Raises
         the errors of the store itself."""
         task = sent.task
@@ -204,7 +208,7 @@ class Control:
             if changed.kind is ChangeKind.APPLIED and sent.moved is not None:
                 return await self._applied(task, sent.command, sent.moved, changed)
         except InvalidTransition as error:
-            return Acted(task.id, task.state, changed=False, error=error)
+            return ActionResult(task.id, task.state, changed=False, error=error)
         except (AndonError, OSError):
             raise
         except Exception as error:
@@ -215,8 +219,8 @@ class Control:
 
     async def _each(
         self, ids: Sequence[str], choose: Choose, *, force: bool = False, actor: str
-    ) -> list[Acted]:
-        acted: list[Acted] = []
+    ) -> list[ActionResult]:
+        acted: list[ActionResult] = []
         for start in range(0, len(ids), MAX_BATCH):
             batch = ids[start : start + MAX_BATCH]
             tasks = await records(self._store, batch)
@@ -228,23 +232,25 @@ class Control:
             )
         return acted
 
-    async def _together(self, acts: Sequence[Coroutine[Any, Any, Acted]]) -> list[Acted]:
+    async def _together(
+        self, acts: Sequence[Coroutine[Any, Any, ActionResult]]
+    ) -> list[ActionResult]:
         """All at once, so that their writes share batches. A store that is away fails the call,
         after every item has got as far as it can."""
         done = await asyncio.gather(*acts, return_exceptions=True)
         for outcome in done:
             if isinstance(outcome, BaseException):
                 raise outcome
-        return [acted for acted in done if isinstance(acted, Acted)]
+        return [acted for acted in done if isinstance(acted, ActionResult)]
 
     async def _named(
         self, task_id: str, task: Task | None, choose: Choose, force: bool, actor: str
-    ) -> Acted:
+    ) -> ActionResult:
         if task is None:
-            return Acted(task_id, None, changed=False, error=TaskNotFound(task_id))
+            return ActionResult(task_id, None, changed=False, error=TaskNotFound(task_id))
         return await self._one(task, choose, force=force, actor=actor)
 
-    async def _one(self, task: Task, choose: Choose, *, force: bool, actor: str) -> Acted:
+    async def _one(self, task: Task, choose: Choose, *, force: bool, actor: str) -> ActionResult:
         try:
             return await self._decided(task, choose, force, actor)
         except (AndonError, OSError):
@@ -252,18 +258,18 @@ class Control:
         except Exception as error:  # an error of this item only: the others of the call go on
             return _failed(task, error)
 
-    async def _decided(self, task: Task, choose: Choose, force: bool, actor: str) -> Acted:
+    async def _decided(self, task: Task, choose: Choose, force: bool, actor: str) -> ActionResult:
         write_id = new_write_id()
         for _ in range(MOST_ATTEMPTS):
             command = choose(task)
             if command is None:
-                return Acted(task.id, task.state, changed=False)
+                return ActionResult(task.id, task.state, changed=False)
             try:
                 moved = apply(
                     task, command, now=self._store.now(), random=self._random, write_id=write_id
                 )
             except InvalidTransition as error:
-                return Acted(task.id, task.state, changed=False, error=error)
+                return ActionResult(task.id, task.state, changed=False, error=error)
             moved = done_by(moved, actor)
             changed = await self._commits.put(change_of(task, moved, force=force))
             if changed.kind is ChangeKind.APPLIED:
@@ -271,24 +277,26 @@ class Control:
             if changed.kind is ChangeKind.CONFLICT and changed.current is not None:
                 held = changed.current.status.revision == task.status.revision
                 if held and isinstance(command, Delete):
-                    return Acted(task.id, task.state, changed=False, error=_needed(task))
+                    return ActionResult(task.id, task.state, changed=False, error=_needed(task))
                 task = changed.current
                 continue
             return self._refused(task, changed)
         busy = StoreUnavailable(f"Task {task.id!r} keeps moving; try again.")
-        return Acted(task.id, task.state, changed=False, error=busy)
+        return ActionResult(task.id, task.state, changed=False, error=busy)
 
-    async def _applied(self, task: Task, command: Command, moved: Moved, changed: Changed) -> Acted:
+    async def _applied(
+        self, task: Task, command: Command, moved: Moved, changed: Changed
+    ) -> ActionResult:
         state = moved.status.state if moved.status is not None else None
         self._ended(task, state, changed)
         if task.state is State.BLOCKED and isinstance(command, RunNow | Schedule | Rerun):
             await self._released(task)
         gone = moved.discard is not None
-        return Acted(task.id, None if gone and state is None else state, changed=True)
+        return ActionResult(task.id, None if gone and state is None else state, changed=True)
 
-    def _refused(self, task: Task, changed: Changed) -> Acted:
+    def _refused(self, task: Task, changed: Changed) -> ActionResult:
         state = task.state if changed.kind is ChangeKind.INVALID else None
-        return Acted(task.id, state, changed=False, error=self._refusal(task, changed))
+        return ActionResult(task.id, state, changed=False, error=self._refusal(task, changed))
 
     def _refusal(self, task: Task, changed: Changed) -> AndonError:
         if changed.kind is ChangeKind.KEY_HELD:
@@ -300,11 +308,11 @@ class Control:
         return TaskNotFound(task.id)
 
 
-def _failed(task: Task, error: Exception) -> Acted:
+def _failed(task: Task, error: Exception) -> ActionResult:
     """The outcome of an act that failed alone, in an `except` block."""
     log.exception("An act on task %s has failed; nothing was changed.", task.id)
     why = NotWritable(task.id, _ACT, why_of(error))
-    return Acted(task.id, task.state, changed=False, error=why)
+    return ActionResult(task.id, task.state, changed=False, error=why)
 
 
 def _always(command: Command) -> Choose:

@@ -6,7 +6,7 @@ import msgspec
 from msgspec.structs import replace
 
 from andon.engine.base import Submission
-from andon.engine.book import PolicyBook
+from andon.engine.policy_resolver import PolicyResolver
 from andon.lifecycle.admission import LATEST_MS
 from andon.lifecycle.holding import check_on_held, limited, on_held_of
 from andon.lifecycle.parents import check_needs, once_each
@@ -38,15 +38,17 @@ def digest_of(submission: Submission) -> str:
     return hashlib.blake2b(encoded, digest_size=12).hexdigest()
 
 
-def define(submission: Submission, book: PolicyBook, now: int, max_payload: int) -> Definition:
+def define(
+    submission: Submission, resolver: PolicyResolver, now: int, max_payload: int
+) -> Definition:
     """The definition of a submission at `now`. Raises `InvalidSubmission`."""
     s = submission
     if len(s.args) > max_payload:
-        most = max(max_payload, book.profile_of(s.profile).max_args)
+        most = max(max_payload, resolver.profile_of(s.profile).max_args)
         if len(s.args) > most:
             raise PayloadTooLarge("args", len(s.args), most)
-    queue = book.queue_of(s) if s.queue is None else s.queue
-    policy, type_known, profile = book.policy(queue, s.name, s.version, s.options, s.profile)
+    queue = resolver.queue_of(s) if s.queue is None else s.queue
+    policy, type_known, profile = resolver.policy(queue, s.name, s.version, s.options, s.profile)
     run_at = s.run_at
     if s.delay is not None:
         run_at = now + _milliseconds(s.delay, "delay")

@@ -18,11 +18,11 @@ from andon.contract.isolation import each_alone
 from andon.contract.limits import MAX_BATCH, in_batches
 from andon.contract.queries import Page
 from andon.contract.store import Store
-from andon.engine.base import Acted
+from andon.engine.base import ActionResult
 from andon.engine.faults import ANYTHING, Culprits
 from andon.engine.judging import lacking, unless_void
+from andon.engine.notifying import PAGE, DependentNotifier
 from andon.engine.rounds import Rounds
-from andon.engine.telling_ends import PAGE, EndsToTell
 from andon.lifecycle.admission import is_id
 from andon.lifecycle.commands import Cancel, Command, Unblock, Unreach
 from andon.lifecycle.fan_out import fanned_out_by, has_completed
@@ -49,7 +49,7 @@ _UNKNOWN = 1  #: how many dependencies a dependent still waits for, where that c
 class Acts(Protocol):
     """How dependents are moved: `Control`."""
 
-    async def act_on(self, tasks: Sequence[Task], command: Command) -> list[Acted]:
+    async def act_on(self, tasks: Sequence[Task], command: Command) -> list[ActionResult]:
         """Apply the command to tasks that were just read."""
         ...
 
@@ -61,9 +61,9 @@ class Dependencies:
         self._store = store
         self._control: Acts | None = None
         self._moved: Callable[[str], None] = lambda _task_id: None
-        self._ends = EndsToTell(store, self._tell)
+        self._ends = DependentNotifier(store, self._tell)
         self._loaded: list[tuple[str, str]] = []
-        self._letting_go = Rounds(self._loaded, self._let_go_of_some)
+        self._releasing = Rounds(self._loaded, self._release_some_edges)
         self._children = Culprits("Telling a dependency's end to task")
         self._edges = Culprits("Letting go an edge of task")
 
@@ -139,13 +139,13 @@ class Dependencies:
             self._ends.note(task.id, state)
         if state is not None and state in TERMINAL and (edges := _loaded(task)):
             self._loaded += edges
-            self._letting_go.start()
+            self._releasing.start()
 
     async def released(self, task: Task) -> None:
         """Note that a blocked task was released by hand: its edges stay readable, and keep no
         result (docs/rulings.md, R42)."""
         if edges := _loaded(task):
-            await self._store.let_go(edges)
+            await self._store.release_edges(edges)
 
     def resume(self, ends: Sequence[tuple[str, State]]) -> None:
         """Finish the fan-outs that a crash of another process cut short."""
@@ -163,14 +163,14 @@ class Dependencies:
     async def drain(self) -> None:
         """Wait until the dependents of every end noted so far have been notified."""
         await self.told()
-        await self._letting_go.drain()
+        await self._releasing.drain()
 
-    async def _let_go_of_some(self) -> None:
+    async def _release_some_edges(self) -> None:
         edges = self._loaded[:PAGE]
         del self._loaded[:PAGE]
 
         async def write(batch: Sequence[tuple[str, str]]) -> list[None]:
-            await self._store.let_go(batch)
+            await self._store.release_edges(batch)
             return [None] * len(batch)
 
         def refused(edge: tuple[str, str], why: str) -> None:
@@ -311,7 +311,7 @@ class Dependencies:
             elif gives_up(child.policy, missing=end.state is None):
                 waiting.append((end, child))
         if over:
-            await self._store.let_go(over)
+            await self._store.release_edges(over)
         waiting = await unless_void(self._store, waiting)
         waiting = await self._unless_run_completed(waiting)
         unmet = await self._unmet(waiting) if waiting else set[tuple[str, str]]()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from andon.contract.queries import Query
-from andon.engine.base import Acted, Engine
+from andon.engine.base import ActionResult, Engine
 from andon.engine.bulk import Tally, act_on_found
 from andon.engine.filtering import check_queue
 from andon.engine.fleet import counts_in
@@ -91,7 +91,7 @@ def live_in(stats: Sequence[QueueStats], name: str) -> dict[str, int]:
 
 
 async def _remove(engine: Engine, query: Query, *, force: bool, most: int | None) -> Emptied:
-    async def remove(ids: Sequence[str]) -> list[Acted]:
+    async def remove(ids: Sequence[str]) -> list[ActionResult]:
         if query.states == ENDED:
             return await engine.act(ids, Delete(), force=force)
         cancelled = await engine.cancel(ids, force=force)

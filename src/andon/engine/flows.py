@@ -11,7 +11,7 @@ import msgspec
 
 from andon.contract.limits import MAX_BATCH, in_batches
 from andon.contract.queries import EventPage, Page, Query
-from andon.engine.base import Acted
+from andon.engine.base import ActionResult
 from andon.engine.bulk import Tally
 from andon.lifecycle.commands import Command, Rerun
 from andon.lifecycle.flows import (
@@ -52,13 +52,13 @@ class Reads(Protocol):
 class Acts(Reads, Protocol):
     """The part of an `Engine` that also acts on its members."""
 
-    async def cancel(self, ids: Sequence[str], *, force: bool = False) -> list[Acted]:
+    async def cancel(self, ids: Sequence[str], *, force: bool = False) -> list[ActionResult]:
         """Cancel waiting tasks, ask running ones to stop."""
         ...
 
     async def act(
         self, ids: Sequence[str], command: Command, *, force: bool = False
-    ) -> list[Acted]:
+    ) -> list[ActionResult]:
         """Any other act of control."""
         ...
 

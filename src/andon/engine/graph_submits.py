@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from andon.contract.store import Store
 from andon.engine.base import Submission, Submitted
-from andon.engine.book import PolicyBook
 from andon.engine.dependencies import Dependencies
 from andon.engine.graph import Graph
+from andon.engine.policy_resolver import PolicyResolver
 from andon.engine.reading import absent
 from andon.lifecycle.parents import refuses_missing
 from andon.model.words import State
@@ -21,12 +21,12 @@ class GraphSubmits:
     def __init__(
         self,
         store: Store,
-        book: PolicyBook,
+        resolver: PolicyResolver,
         dependencies: Dependencies,
         submit: Callable[[Sequence[Submission]], Awaitable[list[Submitted]]],
     ) -> None:
         self._store = store
-        self._book = book
+        self._resolver = resolver
         self._dependencies = dependencies
         self._submit = submit
 
@@ -48,8 +48,8 @@ class GraphSubmits:
 
     def _refuses_missing(self, s: Submission) -> bool:
         try:
-            queue = self._book.queue_of(s)
-            resolved = self._book.policy(queue, s.name, s.version, s.options, s.profile)
+            queue = self._resolver.queue_of(s)
+            resolved = self._resolver.policy(queue, s.name, s.version, s.options, s.profile)
             return refuses_missing(resolved.policy)
         except Exception:
             return False  # it is refused all the same, for what is wrong with its policy

@@ -20,10 +20,10 @@ from andon.engine.alert_looks import AlertLooks
 from andon.engine.alerts import Alerts
 from andon.engine.artifacts import Keeping
 from andon.engine.audit import Audit
-from andon.engine.base import Acted, Joinable, Submission, Submitted
+from andon.engine.base import ActionResult, Joinable, Submission, Submitted
 from andon.engine.bearing import Bearing
-from andon.engine.book import PolicyBook
 from andon.engine.codes import CodeBook
+from andon.engine.completions import Completion
 from andon.engine.control import Control
 from andon.engine.debts import Debts
 from andon.engine.dependencies import Dependencies
@@ -34,6 +34,7 @@ from andon.engine.group_news import NewsOfGroups
 from andon.engine.groups import Groups
 from andon.engine.holding import Holding
 from andon.engine.naming import RetryPolicies
+from andon.engine.policy_resolver import PolicyResolver
 from andon.engine.queue_settings import QueueSettings
 from andon.engine.reading import check_asked
 from andon.engine.reads import StoreReads
@@ -42,7 +43,6 @@ from andon.engine.rollups import Rollups
 from andon.engine.runs import Mark, Resolved, Runs
 from andon.engine.schedules import Schedules
 from andon.engine.submitting import Submitting
-from andon.engine.telling import Then
 from andon.engine.timekeeper import Timekeeper
 from andon.engine.waiting import KindWait, Waits
 from andon.engine.watching import Watching
@@ -90,19 +90,19 @@ class LocalEngine(StoreReads):
         self.in_flight = store.in_flight
         self.claims_ahead = store.claims_ahead
         self._parking_store = store if isinstance(store, ParksClaims) else None
-        self.book = PolicyBook(store, profile)
+        self.resolver = PolicyResolver(store, profile)
         self.codes = CodeBook(store)
         self.audit = Audit(store)
-        self._policies = RetryPolicies(store, self.book, self.audit)
-        self._queue_settings = QueueSettings(store, self.book, self.audit)
+        self._policies = RetryPolicies(store, self.resolver, self.audit)
+        self._queue_settings = QueueSettings(store, self.resolver, self.audit)
         self._waits = Waits(store, self.codes)
         self._dependencies = Dependencies(store)
         self._runs = Runs(
             store,
-            self.book,
+            self.resolver,
             jitter.random,
             self._ended,
-            bearing=Bearing(self.book, store.now, max_payload=max_payload),
+            bearing=Bearing(self.resolver, store.now, max_payload=max_payload),
             owes=self._owes,
             extend=self._extend,
         )
@@ -120,13 +120,13 @@ class LocalEngine(StoreReads):
         self.registry = Registry(store)
         self._submitting = Submitting(
             store,
-            self.book,
+            self.resolver,
             self._dependencies,
             self._control,
             groups=self._groups,
             max_payload=max_payload,
         )
-        self.at_once = self._submitting.at_once
+        self.bulk_size = self._submitting.bulk_size
         self._debts = Debts(store, self._submitting.store_births, self._control, self._dependencies)
         self._submitting.superseding_through(
             Holding(
@@ -143,7 +143,7 @@ class LocalEngine(StoreReads):
         self._editing = Editing(store, self._control, self._debts, max_payload=max_payload)
         self.schedules = Schedules(
             store,
-            self.book,
+            self.resolver,
             self._control,
             self._debts,
             self._submitting.store_births,
@@ -159,7 +159,7 @@ class LocalEngine(StoreReads):
         self.alerts.previewing_by(self.alert_looks.preview)
         limit = dead_letter_limit
         if limit is None:
-            limit = self.book.profile.dead_letter_limit
+            limit = self.resolver.profile.dead_letter_limit
         self.timekeeper = Timekeeper(
             store,
             self._dependencies,
@@ -188,12 +188,12 @@ class LocalEngine(StoreReads):
                 return
             try:
                 await self.store.open()
-                await self.book.refresh()
+                await self.resolver.refresh()
             except BaseException:
                 await self._close_store()  # a second try opens it anew
                 raise
             self._watching.open()
-            self._following = asyncio.ensure_future(self.book.follow(self._poll_s))
+            self._following = asyncio.ensure_future(self.resolver.follow(self._poll_s))
             self._is_open = True
 
     async def close(self) -> None:
@@ -296,10 +296,10 @@ class LocalEngine(StoreReads):
     ) -> "CoroutineType[Any, Any, State | None]":
         return self._runs.report(task, command, follow_ups)
 
-    def report_then(
-        self, task: Task, command: Command, then: Then, follow_ups: Sequence[Submission] = ()
+    def report_nowait(
+        self, task: Task, command: Command, then: Completion, follow_ups: Sequence[Submission] = ()
     ) -> None:
-        self._runs.report_then(task, command, then, follow_ups)
+        self._runs.report_nowait(task, command, then, follow_ups)
 
     async def report_run(
         self,
@@ -317,24 +317,24 @@ class LocalEngine(StoreReads):
             task_id, run, current, command, mark, follow_ups=follow_ups
         )
 
-    async def cancel(self, ids: Sequence[str], *, force: bool = False) -> list[Acted]:
+    async def cancel(self, ids: Sequence[str], *, force: bool = False) -> list[ActionResult]:
         acted = await self._control.cancel(ids, force=force, actor=ACTOR.get())
         await self.audit.done("cancel", acted, force=force or None)
         return acted
 
-    async def retry(self, ids: Sequence[str]) -> list[Acted]:
+    async def retry(self, ids: Sequence[str]) -> list[ActionResult]:
         acted = await self._control.retry(ids, actor=ACTOR.get())
         await self.audit.done("retry", acted)
         return await self.schedules.delivered(acted)
 
-    async def end_runs(self, worker: str, ids: Sequence[str]) -> list[Acted]:
+    async def end_runs(self, worker: str, ids: Sequence[str]) -> list[ActionResult]:
         acted = await self._control.end_runs(worker, ids, actor=ACTOR.get())
         await self.audit.done("end-runs", acted, worker=worker)
         return acted
 
     async def act(
         self, ids: Sequence[str], command: Command, *, force: bool = False
-    ) -> list[Acted]:
+    ) -> list[ActionResult]:
         acted = await self._control.act(ids, command, force=force, actor=ACTOR.get())
         await self.audit.done(command.event.value, acted, force=force or None)
         return await self.schedules.delivered(acted)
@@ -342,7 +342,7 @@ class LocalEngine(StoreReads):
     async def edit(self, task_id: str, args: bytes, successor: str) -> Submitted:
         edited = await self._editing.edit(task_id, args, successor)
         if edited.created:
-            done = Acted(task_id, None, changed=True)
+            done = ActionResult(task_id, None, changed=True)
             await self.audit.done("edit", [done], successor=successor)
         return edited
 
@@ -421,7 +421,7 @@ class LocalEngine(StoreReads):
         return await self._policies.delete(name)
 
     def know_types(self, types: Sequence[TypeInfo]) -> None:
-        self.book.add_types(types)
+        self.resolver.add_types(types)
 
     async def publish_types(self, types: Sequence[TypeInfo]) -> None:
         self.know_types(types)

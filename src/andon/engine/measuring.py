@@ -12,7 +12,7 @@ from andon.contract.instruments import Instruments, Names, claimed_at, count_wai
 from andon.contract.outcomes import Verdict
 from andon.contract.requests import ClaimRequest, Renewal
 from andon.engine.base import Engine
-from andon.engine.telling import Telling, Then
+from andon.engine.completions import Completion, Completions
 from andon.lifecycle.commands import Command
 from andon.model.errors import LeaseLost
 from andon.model.words import DEFAULT_QUEUE, Event, State
@@ -36,7 +36,7 @@ class _Measured:
         self._engine = engine
         self._metrics = metrics
         self._names = Names()
-        self._telling = Telling()
+        self._telling = Completions()
         for name in _PLAIN:
             setattr(self, name, timed(getattr(engine, name), metrics, name))
         self._submit = timed(engine.submit, metrics, "submit")
@@ -78,11 +78,11 @@ class _Measured:
             self._metrics.runs.labels(name, outcome).observe(seconds)
         return state
 
-    def report_then(
+    def report_nowait(
         self,
         task: "Task",
         command: Command,
-        then: Then,
+        then: Completion,
         follow_ups: "Sequence[Submission]" = (),
     ) -> None:
         self._telling.tell(self.report(task, command, follow_ups), then)

@@ -5,8 +5,8 @@ from typing import Any
 
 from andon.contract.store import Store
 from andon.engine.audit import Audit
-from andon.engine.book import PolicyBook
 from andon.engine.control import MOST_ATTEMPTS
+from andon.engine.policy_resolver import PolicyResolver
 from andon.lifecycle.named import MOST_NAMES, OPTION, check_policy_name, read, written
 from andon.lifecycle.policies import check_retry_policy
 from andon.model.errors import ConfigurationError, StoreUnavailable
@@ -19,10 +19,10 @@ _Named = dict[str, PolicyOptions]
 class RetryPolicies:
     """The named retry policies of one store."""
 
-    def __init__(self, store: Store, book: PolicyBook, audit: Audit) -> None:
+    def __init__(self, store: Store, resolver: PolicyResolver, audit: Audit) -> None:
         self._store = store
         self._audit = audit
-        self._book = book
+        self._resolver = resolver
 
     async def all(self) -> _Named:
         """Every policy by its name."""
@@ -50,8 +50,8 @@ class RetryPolicies:
         def change(named: _Named) -> bool:
             return named.pop(name, None) is not None
 
-        await self._book.refresh()
-        users = self._book.queues_naming(name)
+        await self._resolver.refresh()
+        users = self._resolver.queues_naming(name)
         if users:
             raise ConfigurationError(
                 f"Retry policy {name!r} is used by queue {users[0]!r}. Configure that first: "
@@ -67,7 +67,7 @@ class RetryPolicies:
             if not change(named):
                 return False
             if await self._store.put_setting(POLICIES_SETTING, written(named), expect=stored):
-                await self._book.refresh()
+                await self._resolver.refresh()
                 return True
         raise StoreUnavailable("The retry policies are being set by many at once; try again.")
 

@@ -6,9 +6,9 @@ import msgspec
 
 from andon.contract.store import Store
 from andon.engine.audit import Audit
-from andon.engine.book import PolicyBook
 from andon.engine.control import MOST_ATTEMPTS
 from andon.engine.fleet import counts_in, settings_of
+from andon.engine.policy_resolver import PolicyResolver
 from andon.lifecycle.admission import check_name
 from andon.lifecycle.bounds import check_queue
 from andon.lifecycle.named import OPTION, expanded
@@ -20,9 +20,9 @@ from andon.model.fleet import QueueConfig
 class QueueSettings:
     """The configuration of the queues of one store."""
 
-    def __init__(self, store: Store, book: PolicyBook, audit: Audit) -> None:
+    def __init__(self, store: Store, resolver: PolicyResolver, audit: Audit) -> None:
         self._store = store
-        self._book = book
+        self._resolver = resolver
         self._audit = audit
 
     async def change(self, name: str, changes: dict[str, Any]) -> QueueConfig:
@@ -30,8 +30,8 @@ class QueueSettings:
         check_name(name, field="queue")
         policy = check_options(changes.get("policy", {}))
         if OPTION in policy:
-            await self._book.refresh()
-            expanded(policy, self._book.named)
+            await self._resolver.refresh()
+            expanded(policy, self._resolver.named)
         is_listed = False
         for _ in range(MOST_ATTEMPTS):
             there = await self._read(name)
@@ -40,7 +40,7 @@ class QueueSettings:
                 await self._audit.asked("configure-queue", name, **_told(there, config))
                 is_listed = True
             if await self._store.put_queue(config, expect=there):
-                await self._book.refresh()
+                await self._resolver.refresh()
                 return config
         raise _crowded(name)
 
@@ -56,7 +56,7 @@ class QueueSettings:
             if there.deleted or await self._store.put_queue(
                 QueueConfig(name=name, deleted=True), expect=there
             ):
-                await self._book.refresh()
+                await self._resolver.refresh()
                 return
         raise _crowded(name)
 

@@ -14,8 +14,8 @@ from andon.contract.limits import MAX_BATCH
 from andon.contract.outcomes import Created, CreateKind
 from andon.contract.queries import Query
 from andon.contract.store import Store
-from andon.engine.book import PolicyBook
 from andon.engine.control import Control
+from andon.engine.policy_resolver import PolicyResolver
 from andon.lifecycle.commands import Evict
 from andon.model.task import Task
 from andon.model.words import State
@@ -39,9 +39,9 @@ class _Waiting:
 class Rooms:
     """Makes room, queue by queue."""
 
-    def __init__(self, store: Store, book: PolicyBook, control: Control) -> None:
+    def __init__(self, store: Store, resolver: PolicyResolver, control: Control) -> None:
         self._store = store
-        self._book = book
+        self._resolver = resolver
         self._control = control
         self._waiting: dict[str, list[_Waiting]] = {}  # by queue, while its room-maker is at work
         self._makers: set[asyncio.Task[None]] = set()
@@ -50,7 +50,7 @@ class Rooms:
         """Create a task whose queue was full, by making room if the queue is configured to discard
         old tasks. Returns the outcome, or `refused` where the queue rejects new tasks."""
         queue = task.definition.queue
-        if self._book.queue(queue).on_full != _DISCARD and (
+        if self._resolver.queue(queue).on_full != _DISCARD and (
             not refused.oldest or not await self._discards(queue)
         ):
             return refused
@@ -93,14 +93,14 @@ class Rooms:
         """Whether to evict tasks for this batch. If the store named no task to evict, the queue may
         have been configured to reject since, so the configuration is read again."""
         named = any(one.refused.oldest for one in batch)
-        if batch and (not named or self._book.queue(queue).on_full != _DISCARD):
+        if batch and (not named or self._resolver.queue(queue).on_full != _DISCARD):
             return await self._discards(queue)
         return True
 
     async def _discards(self, queue: str) -> bool:
         """Whether the queue is configured to discard, as of now."""
-        await self._book.refresh()
-        return self._book.queue(queue).on_full == _DISCARD
+        await self._resolver.refresh()
+        return self._resolver.queue(queue).on_full == _DISCARD
 
     async def _serve(self, queue: str, batch: Sequence[_Waiting], places: int) -> int:
         """Evict so many tasks, then create those that wait. Returns how many submits got their
@@ -133,7 +133,7 @@ class Rooms:
     async def _too_many(self, queue: str) -> int:
         """How many more tasks are pending than `max_size` allows, as after it was lowered: at most
         a batch of them."""
-        limit = self._book.queue(queue).max_size
+        limit = self._resolver.queue(queue).max_size
         if limit is None:
             return 0
         counts = [stats.counts for stats in await self._store.stats() if stats.queue == queue]

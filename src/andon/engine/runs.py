@@ -15,11 +15,11 @@ from andon.contract.store import Store
 from andon.engine.base import Submission
 from andon.engine.batching import Batcher
 from andon.engine.bearing import Bearing
-from andon.engine.book import PolicyBook
+from andon.engine.completions import Completion, Completions, CompletionTaker
 from andon.engine.control import MOST_ATTEMPTS, change_of
 from andon.engine.extending import adds_to_joins
 from andon.engine.faults import Culprits
-from andon.engine.telling import Telling, Then, Told
+from andon.engine.policy_resolver import PolicyResolver
 from andon.engine.writes import new_write_id
 from andon.lifecycle.apply import Moved, apply
 from andon.lifecycle.bounds import check_command
@@ -64,7 +64,7 @@ class Runs:
     def __init__(
         self,
         store: Store,
-        book: PolicyBook,
+        resolver: PolicyResolver,
         random: Random,
         ended: Callable[[Task, State | None, Changed], None],
         *,
@@ -78,10 +78,10 @@ class Runs:
         self._owes = owes
         self._extend = extend
         self._store = store
-        self._book = book
+        self._resolver = resolver
         self._random = random
         self._ended = ended
-        self._telling = Telling()
+        self._telling = Completions()
         self._unfilled = Culprits("Filling in the type's policy of task")
         self.commits: Batcher[Change, Changed] = Batcher(
             store.commit,
@@ -106,7 +106,7 @@ class Runs:
     def _fill_in(self, task: Task) -> None:
         d = task.definition
         try:
-            found = self._book.policy(d.queue, d.name, d.version, d.policy_given, d.profile)
+            found = self._resolver.policy(d.queue, d.name, d.version, d.policy_given, d.profile)
         except Exception as error:  # an error of this task only: the others are filled in
             self._unfilled.failed(task.id, error)
             return  # it runs under the policy that was resolved at its submit
@@ -142,8 +142,8 @@ class Runs:
         _marked(current, mark, self._store.now())
         return await self._resolve(current, command, follow_ups)
 
-    def report_then(
-        self, task: Task, command: Command, then: Then, follow_ups: Sequence[Submission] = ()
+    def report_nowait(
+        self, task: Task, command: Command, then: Completion, follow_ups: Sequence[Submission] = ()
     ) -> None:
         """Resolve the run in hand, and call back. Nearly always the run ends as the worker knows
         it, with one change that shares a batch with others: no asyncio task waits for that."""
@@ -162,7 +162,7 @@ class Runs:
         else:
             self.commits.hand(change, _Sent(then, self, task, command, moved))
 
-    def report_again(self, task: Task, command: Command, write_id: str, then: Then) -> None:
+    def report_again(self, task: Task, command: Command, write_id: str, then: Completion) -> None:
         """Resolve the run in hand as `report` does, and call back."""
 
         async def again() -> State | None:
@@ -273,7 +273,7 @@ class Runs:
         raise LeaseLost(task_id, run)
 
 
-class _Sent(Told):
+class _Sent(CompletionTaker):
     """A report whose change is on its way. One object, for there is one for every run."""
 
     runs: Runs

@@ -9,7 +9,7 @@ from typing import Literal, Protocol, runtime_checkable
 
 import msgspec
 
-from andon.engine.base import Acted, Submission
+from andon.engine.base import ActionResult, Submission
 from andon.model.errors import AndonError
 from andon.model.recurrence import Range, Recurrence
 from andon.model.task import Task
@@ -92,7 +92,7 @@ class ScheduleKeeper(Protocol):
         something new and its release is not an older one; edits by hand hold until then."""
         ...
 
-    async def act(self, names: Sequence[str], act: ScheduleAct) -> list[Acted]:
+    async def act(self, names: Sequence[str], act: ScheduleAct) -> list[ActionResult]:
         """Pause, resume, run now, cancel, delete or rerun schedules; outcomes in the order given.
         A task that is no schedule is refused. To repeat an act is safe; but `run` bears another
         task in another second."""
@@ -109,7 +109,7 @@ class ScheduleKeeper(Protocol):
 
     async def prune(
         self, application: str, declared: Collection[str], *, dry_run: bool = False
-    ) -> list[Acted]:
+    ) -> list[ActionResult]:
         """Delete the live schedules that an application declared once and does not any more;
         `declared` are those that it does. With `dry_run` they are only listed."""
         ...

@@ -18,11 +18,11 @@ from andon.contract.queries import Query
 from andon.contract.store import Store
 from andon.engine.actor import ACTOR
 from andon.engine.audit import Audit
-from andon.engine.base import Acted, Submitted
-from andon.engine.book import PolicyBook
+from andon.engine.base import ActionResult, Submitted
 from andon.engine.control import Control
 from andon.engine.debts import Debts
 from andon.engine.definitions import define
+from andon.engine.policy_resolver import PolicyResolver
 from andon.engine.reading import records
 from andon.engine.schedule_requests import (
     BACKFILL_ASKS,
@@ -95,7 +95,7 @@ class Schedules:
     def __init__(
         self,
         store: Store,
-        book: PolicyBook,
+        resolver: PolicyResolver,
         control: Control,
         debts: Debts,
         create: Create,
@@ -104,7 +104,7 @@ class Schedules:
         max_payload: int,
     ) -> None:
         self._store = store
-        self._book = book
+        self._resolver = resolver
         self._control = control
         self._debts = debts
         self._create = create
@@ -116,7 +116,7 @@ class Schedules:
     async def put(self, requests: Sequence[ScheduleRequest], how: How) -> list[ScheduleOutcome]:
         """Make or revise, each alone."""
         outcomes = [await self._put_alone(request, how) for request in requests]
-        made = [Acted(one.name, None, changed=one.result in _WRITTEN) for one in outcomes]
+        made = [ActionResult(one.name, None, changed=one.result in _WRITTEN) for one in outcomes]
         await self._audit.done(f"{how}-schedule", made)
         return outcomes
 
@@ -154,7 +154,7 @@ class Schedules:
         except InvalidSubmission as error:
             if error.field != OPTION:
                 raise
-            await self._book.refresh()  # a retry policy whose name may be new
+            await self._resolver.refresh()  # a retry policy whose name may be new
             return self._schedule(request)
 
     def _schedule(self, request: ScheduleRequest) -> Schedule:
@@ -171,7 +171,7 @@ class Schedules:
                 f"deadline_in must be more than 0 seconds, got {seconds}.", field="deadline"
             )
         bare = replace(task, id="", deadline_in=None)
-        template = define(bare, self._book, self._store.now(), self._max_payload)
+        template = define(bare, self._resolver, self._store.now(), self._max_payload)
         schedule = Schedule(
             recurrence=request.recurrence,
             template=replace(template, digest="", policy_given=task.options),
@@ -247,17 +247,17 @@ class Schedules:
 
     # --- acting ---
 
-    async def act(self, names: Sequence[str], act: ScheduleAct) -> list[Acted]:
+    async def act(self, names: Sequence[str], act: ScheduleAct) -> list[ActionResult]:
         """Do the same to each schedule."""
-        done: dict[str, Acted] = {}
+        done: dict[str, ActionResult] = {}
         found: list[Task] = []
         for some in in_batches(list(dict.fromkeys(names))):
             for name, task in zip(some, await records(self._store, some), strict=True):
                 if task is None:
-                    done[name] = Acted(name, None, changed=False, error=TaskNotFound(name))
+                    done[name] = ActionResult(name, None, changed=False, error=TaskNotFound(name))
                 elif not is_schedule(task):
                     no = InvalidTransition(name, act, task.state, "It is no schedule.")
-                    done[name] = Acted(name, task.state, changed=False, error=no)
+                    done[name] = ActionResult(name, task.state, changed=False, error=no)
                 else:
                     found.append(task)
         if act == "delete":
@@ -269,9 +269,9 @@ class Schedules:
         await self._audit.done(f"{act}-schedule", list(done.values()))
         return [done[name] for name in names]
 
-    async def _act(self, names: Sequence[str], command: Command) -> list[Acted]:
+    async def _act(self, names: Sequence[str], command: Command) -> list[ActionResult]:
         """The command on each; of those that owe tasks, these are stored first."""
-        done: dict[str, Acted] = {}
+        done: dict[str, ActionResult] = {}
         left, actor = list(names), ACTOR.get()
         for _ in range(_MOST_ATTEMPTS):
             if isinstance(command, Cancel):
@@ -287,7 +287,7 @@ class Schedules:
             await self.delivered(list(done.values()))
         return [done[name] for name in names]
 
-    async def delivered(self, acted: list[Acted]) -> list[Acted]:
+    async def delivered(self, acted: list[ActionResult]) -> list[ActionResult]:
         """Store the tasks that the schedules among these have just fired. Returns the acts."""
         bore = [one.id for one in acted if one.changed and one.state is State.RECURRING]
         if bore:
@@ -353,11 +353,11 @@ class Schedules:
 
     async def prune(
         self, application: str, declared: Collection[str], *, dry_run: bool = False
-    ) -> list[Acted]:
+    ) -> list[ActionResult]:
         """Delete what the application does not declare any more."""
         gone = declared_no_more(await self.live(), application, declared)
         if dry_run:
-            return [Acted(name, State.RECURRING, changed=False) for name in gone]
+            return [ActionResult(name, State.RECURRING, changed=False) for name in gone]
         return await self.act(gone, "delete")
 
     async def live(self) -> list[Task]:

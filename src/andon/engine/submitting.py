@@ -16,10 +16,9 @@ from andon.contract.isolation import AT_FAULT, each_alone, why_of
 from andon.contract.limits import MAX_BATCH, in_batches
 from andon.contract.outcomes import CREATED, Created, CreateKind
 from andon.contract.refusals import create_refused
-from andon.contract.store import Store, TakesMany, Transactional
+from andon.contract.store import Store, TakesMany, TransactionalInsert
 from andon.engine.base import Joinable, Submission, Submitted
 from andon.engine.batching import Batcher
-from andon.engine.book import PolicyBook
 from andon.engine.control import Control
 from andon.engine.definitions import define
 from andon.engine.dependencies import Dependencies
@@ -29,6 +28,7 @@ from andon.engine.groups import Groups, Wish
 from andon.engine.holding import Holding
 from andon.engine.joining import Join
 from andon.engine.members import Members
+from andon.engine.policy_resolver import PolicyResolver
 from andon.engine.reading import absent
 from andon.engine.room import Rooms
 from andon.engine.submit_answers import accepted, answer, refused
@@ -72,7 +72,7 @@ class Submitting:
     def __init__(
         self,
         store: Store,
-        book: PolicyBook,
+        resolver: PolicyResolver,
         dependencies: Dependencies,
         control: Control,
         *,
@@ -82,13 +82,13 @@ class Submitting:
         self._groups = groups
         self._members = Members(store, groups)
         self._store = store
-        self._book = book
-        self._rooms = Rooms(store, book, control)
+        self._resolver = resolver
+        self._rooms = Rooms(store, resolver, control)
         self._max_payload = max_payload
         self._lone_write = LoneWrites()
-        self._graphs = GraphSubmits(store, book, dependencies, self._submit_flat)
+        self._graphs = GraphSubmits(store, resolver, dependencies, self._submit_flat)
         self._holding: Holding | None = None
-        self.at_once = store.most_created if isinstance(store, TakesMany) else MAX_BATCH
+        self.bulk_size = store.most_created if isinstance(store, TakesMany) else MAX_BATCH
         self.batcher: Batcher[Task, Created] = Batcher(
             store.create, size=MAX_BATCH, in_flight=store.creates_in_flight, finishes=True
         )
@@ -154,7 +154,7 @@ class Submitting:
         outcomes: list[Submitted] = []
         writing: deque[asyncio.Task[list[Submitted]]] = deque()
         try:
-            for batch in in_batches(submissions, self.at_once):
+            for batch in in_batches(submissions, self.bulk_size):
                 prepared = await self._batch(batch)
                 writing.append(asyncio.ensure_future(self._create(*prepared)))
                 await asyncio.sleep(0)  # it is on its way to the store now
@@ -174,7 +174,7 @@ class Submitting:
         now, write_id = self._store.now(), new_write_id()
         outcomes, tasks = self._records(submissions[:MAX_BATCH], now, write_id)
         if len(tasks) < len(outcomes) and _may_be_new(outcomes):
-            await self._book.refresh()
+            await self._resolver.refresh()
             outcomes, tasks = self._records(submissions[:MAX_BATCH], now, write_id)
         for some in in_batches(submissions[MAX_BATCH:]):
             await asyncio.sleep(0)
@@ -255,9 +255,9 @@ class Submitting:
                 outcomes.append(refused(submission, error))
         return outcomes, tasks
 
-    def joinable_store(self) -> Transactional:
+    def joinable_store(self) -> TransactionalInsert:
         """The store, if users' transactions can hold its tasks; else `ConfigurationError`."""
-        if isinstance(self._store, Transactional):
+        if isinstance(self._store, TransactionalInsert):
             return self._store
         raise ConfigurationError(
             "connection= needs a store in the database that the connection leads to, which is a "
@@ -304,7 +304,7 @@ class Submitting:
     ) -> Task:
         """The record of a submission. The times of one that is stored already are not compared with
         now."""
-        definition = define(submission, self._book, now, self._max_payload)
+        definition = define(submission, self._resolver, now, self._max_payload)
         check_own(definition)
         try:
             if submission.invalid:
@@ -344,7 +344,7 @@ class Submitting:
         d = task.definition
         if not d.predecessor or task.state is not State.PENDING:
             return task
-        limit = self._book.queue(d.queue).max_size
+        limit = self._resolver.queue(d.queue).max_size
         return task if limit is None else _due_at_once(task, self._store.now())
 
     async def store_record(self, task: Task) -> Submitted:
@@ -374,7 +374,7 @@ class Submitting:
         return task, created
 
     def _answer(self, task: Task, created: Created) -> Submitted:
-        return answer(task, created, self._book.queue(task.definition.queue).max_size)
+        return answer(task, created, self._resolver.queue(task.definition.queue).max_size)
 
 
 def _may_be_new(outcomes: Sequence[Submitted | None]) -> bool:

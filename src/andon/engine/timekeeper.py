@@ -241,7 +241,7 @@ class Timekeeper:
                 ]
                 if ended:
                     over = True
-                    await self._store.let_go(ended)
+                    await self._store.release_edges(ended)
             later = 0 if over else RETRY_LATER_MS
         except (AndonError, OSError):
             raise

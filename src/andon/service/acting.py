@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from andon.client.options import to_priority
 from andon.contract.limits import in_batches
-from andon.engine.base import Acted, Submitted
+from andon.engine.base import ActionResult, Submitted
 from andon.engine.bulk import Act, Tally, act_on_found, act_on_ids
 from andon.engine.filtering import Filters
 from andon.engine.places import in_places
@@ -87,7 +87,10 @@ def scope_of(action: str) -> str:
 
 
 async def act_on_one(
-    request: "Call", task_id: str, scope: str, do: Callable[[Sequence[str]], Awaitable[list[Acted]]]
+    request: "Call",
+    task_id: str,
+    scope: str,
+    do: Callable[[Sequence[str]], Awaitable[list[ActionResult]]],
 ) -> ActedOn:
     """Do it to one task, which must exist. Raises the error of a refusal."""
     [task] = await request.service.engine.get([task_id])
@@ -127,7 +130,7 @@ async def act_on_many(
     filters = _checked(which, settings.max_bulk, len(request.unread))
     told: list[ActedOn] = []
 
-    async def tell(tasks: Sequence["Task | None"], acted: Sequence[Acted]) -> None:
+    async def tell(tasks: Sequence["Task | None"], acted: Sequence[ActionResult]) -> None:
         for one in acted if which.ids is not None else acted[: settings.max_page - len(told)]:
             error = None if one.error is None else request.told(one.error)
             told.append(_shown(one.id, one, error))
@@ -213,7 +216,7 @@ def _refused(task_id: str, problem: Problem) -> ActedOn:
     return ActedOn(task_id, None, changed=False, error=problem.document)
 
 
-def _shown(task_id: str, one: Acted, error: AndonError | None) -> ActedOn:
+def _shown(task_id: str, one: ActionResult, error: AndonError | None) -> ActedOn:
     problem = None if error is None else problem_of(error).document
     return ActedOn(task_id, one.state, one.changed, problem)
 

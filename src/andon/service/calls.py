@@ -87,7 +87,7 @@ class Call(Request[Any, Any, Any]):
         """Raise `Problem` (403) unless the caller may submit this task."""
         queue = task.queue
         if queue is None:
-            queue = self.service.engine.book.queue_of(cast("Submission", task))
+            queue = self.service.engine.resolver.queue_of(cast("Submission", task))
         for scope in needed_to_submit(task, queue):
             self.need(scope)
 

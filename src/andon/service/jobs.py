@@ -48,7 +48,7 @@ def submission_of(service: "Service", job: NewJob) -> Submission:
         except MalformedPayload as error:
             invalid = str(error)
     named = service.app.queue_elsewhere if known is None else known.queue
-    queue = named or service.engine.book.queue_of(Submission(id="", name=job.type))
+    queue = named or service.engine.resolver.queue_of(Submission(id="", name=job.type))
     if job.queue not in (None, queue):
         raise InvalidSubmission(
             f"Jobs of type {job.type!r} go to queue {queue!r} here, not to {job.queue!r}. "
@@ -86,10 +86,10 @@ def as_sent(error: AndonError) -> AndonError:
 
 
 def _options(service: "Service", job: NewJob, queue: str) -> dict[str, Any]:
-    book = service.engine.book
-    options: dict[str, Any] = {} if book.profile is CBINTEL else dict(CBINTEL.defaults)
+    resolver = service.engine.resolver
+    options: dict[str, Any] = {} if resolver.profile is CBINTEL else dict(CBINTEL.defaults)
     options |= service.job_settings.options
-    stronger = (book.type_layer(job.type, 0) or {}).keys() | book.queue(queue).policy.keys()
+    stronger = (resolver.type_layer(job.type, 0) or {}).keys() | resolver.queue(queue).policy.keys()
     options = {name: value for name, value in options.items() if name not in stronger}
     if job.max_retries is not None:
         options["max_retries"] = job.max_retries

@@ -7,7 +7,7 @@ that a submit of its tasks needs (docs/rulings.md, R29), for every queue that it
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from andon.engine.base import Acted
+from andon.engine.base import ActionResult
 from andon.engine.places import in_places
 from andon.engine.schedule_requests import (
     BACKFILL_ASKS,
@@ -55,7 +55,7 @@ def lacks_for_making(
 ) -> str:
     """The first scope that the caller lacks to make this schedule, or to change the one there is
     into it; empty if none."""
-    queue = engine.book.queue_of(request.task)
+    queue = engine.resolver.queue_of(request.task)
     missing = _first_lacked(caller, needed_to_submit(request.task, queue))
     if missing or there is None:
         return missing
@@ -104,15 +104,15 @@ async def put(
 
 async def act(
     engine: "LocalEngine", caller: "Caller", names: Sequence[str], act: ScheduleAct
-) -> list[Acted]:
+) -> list[ActionResult]:
     """Do the same to schedules, each alone. Raises `PermissionRefused` if the caller may do it to
     none of them."""
-    refused: dict[int, Acted] = {}
+    refused: dict[int, ActionResult] = {}
     for place, (name, task) in enumerate(zip(names, await engine.get(names), strict=True)):
         missing = "" if task is None else lacks_for_acting(caller, act, task)
         if missing:
             error = PermissionRefused(missing)
-            refused[place] = Acted(name, None, changed=False, error=error)
+            refused[place] = ActionResult(name, None, changed=False, error=error)
     _raise_if_none(len(names), (one.error for one in refused.values()))
     allowed = [name for place, name in enumerate(names) if place not in refused]
     return in_places(await engine.schedules.act(allowed, act) if allowed else [], refused)

@@ -272,7 +272,7 @@ def follow_ups_as_given(
 
 def _require(service: "Service", caller: "Caller", submission: Submission) -> None:
     """Raise `PermissionRefused` unless the caller may submit this."""
-    for scope in needed_to_submit(submission, service.engine.book.queue_of(submission)):
+    for scope in needed_to_submit(submission, service.engine.resolver.queue_of(submission)):
         caller.require(scope)
 
 

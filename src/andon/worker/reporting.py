@@ -71,7 +71,7 @@ class RunReporter:
         try:
             if run.context.beat_at is not None:
                 self._put_marks(run)
-            self._engine.report_then(
+            self._engine.report_nowait(
                 run.task,
                 command,
                 partial(self._reported, run, command),

@@ -178,7 +178,7 @@ class Runs:
             self._emptied()
         try:
             command = outcomes.undecided(task, error)
-            self._engine.report_then(task, command, partial(_told_of, task.id))
+            self._engine.report_nowait(task, command, partial(_told_of, task.id))
         except Exception:
             logger.exception("Task %s cannot be run or reported; left to its lease.", task.id)
 

@@ -241,7 +241,7 @@ class Worker:
                 await self._asked_to_stop.wait()
                 await self.stop()
         finally:
-            await self._let_go()
+            await self._close_once()
 
     async def stop(self) -> None:
         """Claim no more, let runs end as their policies say, and leave. Idempotent."""
@@ -251,7 +251,7 @@ class Worker:
             return
         await asyncio.wait((self._claiming,), timeout=_LAST_CLAIM_S)
         await self._runs.wait_empty()
-        await self._let_go()
+        await self._close_once()
 
     def begin_stop(self) -> None:
         """The first step of leaving, without waiting; called again, the second (see `shutdown`).
@@ -409,7 +409,7 @@ class Worker:
 
     # --- the end ---
 
-    async def _let_go(self) -> None:
+    async def _close_once(self) -> None:
         if self._closing is None:
             self._closing = asyncio.create_task(self._close())
         await asyncio.shield(self._closing)

@@ -245,7 +245,7 @@ async def test_who_tells_an_end_reads_each_edge_once(
     assert await kit.store.settle(told) == [-1] * 60
     written, read, requests = traffic.taken()
     assert (written, read, requests) == (60, 0, 1), "no edge, no child, no parent"
-    await kit.store.let_go([(parent.id, child.id) for child in children])
+    await kit.store.release_edges([(parent.id, child.id) for child in children])
     assert traffic.taken()[:2] == (0, 0), "they were told just now"
 
 
@@ -254,7 +254,7 @@ async def test_an_edge_that_another_process_has_written_meanwhile_is_read_anew(k
     await kit.moved(parent, Complete())
     await kit.store.dependents_of_each([(parent.id, "")], 200)
     other = await kit.again()
-    await other.let_go([(parent.id, children[0].id)])
+    await other.release_edges([(parent.id, children[0].id)])
     await other.unlink([(parent.id, children[1].id)])
     told = [Settlement(child.id, parent.id, True) for child in children]
     assert await kit.store.settle(told) == [0, 0, 0]

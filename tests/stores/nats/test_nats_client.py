@@ -36,7 +36,7 @@ def client(server: NatsServer, runner: asyncio.Runner) -> Iterator[NatsClient]:
     client = NatsClient()
     runner.run(connect(client, server))
     yield client
-    runner.run(client.let_go())
+    runner.run(client.disconnect())
 
 
 async def connect(client: NatsClient, server: NatsServer, **options: Any) -> None:
@@ -101,7 +101,7 @@ async def test_a_connection_lost_with_something_unsent_says_that_it_has_closed(
     client._socket.close()
     async with asyncio.timeout(PATIENCE_S):
         await closed.wait()
-    await client.let_go()
+    await client.disconnect()
     assert not caplog.records
 
 

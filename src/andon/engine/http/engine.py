@@ -18,8 +18,9 @@ from andon.contract.limits import MAX_BATCH, MAX_PAYLOAD, in_batches
 from andon.contract.outcomes import Verdict
 from andon.contract.requests import ClaimRequest, Renewal
 from andon.contract.topics import EVENTS_TOPIC, Listener
-from andon.engine.base import Acted, Submission, Submitted
+from andon.engine.base import ActionResult, Submission, Submitted
 from andon.engine.batching import Batcher
+from andon.engine.completions import Completion
 from andon.engine.ending import until_ended
 from andon.engine.http import wire
 from andon.engine.http.alerts import HttpAlerts
@@ -33,7 +34,6 @@ from andon.engine.http.sending import send_in_groups
 from andon.engine.http.transport import PATIENCE_S, Transport
 from andon.engine.http.wire import Which
 from andon.engine.places import in_places
-from andon.engine.telling import Then
 from andon.lifecycle.births import is_over
 from andon.lifecycle.commands import Command
 from andon.lifecycle.constants import SLOW_POLL_S
@@ -77,7 +77,7 @@ class HttpEngine(HttpReads):
     max_payload = MAX_PAYLOAD
     in_flight = 1
     claims_ahead = False
-    at_once = MAX_BATCH
+    bulk_size = MAX_BATCH
     parks_claims = False
 
     def __init__(
@@ -184,24 +184,24 @@ class HttpEngine(HttpReads):
     ) -> State | None:
         return await self._runs.report(task, command, follow_ups)
 
-    def report_then(
-        self, task: Task, command: Command, then: Then, follow_ups: Sequence[Submission] = ()
+    def report_nowait(
+        self, task: Task, command: Command, then: Completion, follow_ups: Sequence[Submission] = ()
     ) -> None:
-        self._runs.report_then(task, command, then, follow_ups)
+        self._runs.report_nowait(task, command, then, follow_ups)
 
     async def dependency_results(self, task: Task) -> dict[str, Task | None]:
         return await self._runs.dependency_results(task)
 
     # --- control ---
 
-    async def cancel(self, ids: Sequence[str], *, force: bool = False) -> list[Acted]:
+    async def cancel(self, ids: Sequence[str], *, force: bool = False) -> list[ActionResult]:
         return await self._act("cancel", ids, force=force)
 
-    async def retry(self, ids: Sequence[str]) -> list[Acted]:
+    async def retry(self, ids: Sequence[str]) -> list[ActionResult]:
         return await self._act("retry", ids, safe=False)
 
-    async def end_runs(self, worker: str, ids: Sequence[str]) -> list[Acted]:
-        done: list[Acted] = []
+    async def end_runs(self, worker: str, ids: Sequence[str]) -> list[ActionResult]:
+        done: list[ActionResult] = []
         for batch in in_batches(ids):
             asked = wire.encode(wire.OfRuns(worker, list(batch)))
             answer = await self._transport.call("end_runs", asked)
@@ -210,7 +210,7 @@ class HttpEngine(HttpReads):
 
     async def act(
         self, ids: Sequence[str], command: Command, *, force: bool = False
-    ) -> list[Acted]:
+    ) -> list[ActionResult]:
         return await self._act(
             "act",
             ids,
@@ -236,8 +236,8 @@ class HttpEngine(HttpReads):
         fields: dict[str, Any] | None = None,
         force: bool = False,
         safe: bool = True,
-    ) -> list[Acted]:
-        done: list[Acted] = []
+    ) -> list[ActionResult]:
+        done: list[ActionResult] = []
         for start in range(0, len(ids), MAX_BATCH):
             which = Which(list(ids[start : start + MAX_BATCH]), event, fields or {}, force)
             answer = await self._transport.call(method, wire.encode(which), safe=safe)

@@ -15,6 +15,7 @@ from andon.contract.outcomes import Verdict
 from andon.contract.requests import ClaimRequest, Renewal
 from andon.engine.base import Submission
 from andon.engine.batching import Batcher
+from andon.engine.completions import Completion, Completions, CompletionTaker
 from andon.engine.http import wire
 from andon.engine.http.blocking import BlockingCalls
 from andon.engine.http.errors import error_of, problem_of
@@ -24,7 +25,6 @@ from andon.engine.http.sending import send_in_groups
 from andon.engine.http.transport import Transport
 from andon.engine.http.wire import Outcome, Packed, Report, Sign
 from andon.engine.places import in_places
-from andon.engine.telling import Telling, Then, Told
 from andon.lifecycle.commands import Command
 from andon.model.errors import (
     ConfigurationError,
@@ -52,7 +52,7 @@ class HttpRuns:
         self._transport = transport
         self._place = place
         self._blocking = BlockingCalls(place)
-        self._telling = Telling()
+        self._telling = Completions()
         self._reports: list[Batcher[Report, Outcome]] = [
             Batcher(self._send_reports, size=wire.MOST_RUNS) for _ in range(_REPORTS_IN_FLIGHT)
         ]
@@ -133,8 +133,8 @@ class HttpRuns:
         outcome = await self._line_of(report).put(report)
         return self.followed(task.status.run, command.event, outcome)
 
-    def report_then(
-        self, task: Task, command: Command, then: Then, follow_ups: Sequence[Submission] = ()
+    def report_nowait(
+        self, task: Task, command: Command, then: Completion, follow_ups: Sequence[Submission] = ()
     ) -> None:
         try:
             report = self._said(task, command, follow_ups)
@@ -219,7 +219,7 @@ def _waiting(batcher: Batcher[Report, Outcome]) -> int:
     return batcher.waiting
 
 
-class _Sent(Told):
+class _Sent(CompletionTaker):
     """A report that is on its way to the service."""
 
     runs: HttpRuns

@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from andon.contract.queries import Page, Query
-from andon.engine.base import Acted
+from andon.engine.base import ActionResult
 from andon.engine.http import wire
 from andon.engine.http.errors import Problem, error_of, problem_of
 from andon.engine.http.transport import Transport
@@ -107,8 +107,8 @@ class HttpSchedules:
             done += map(_outcome, _decode_puts(answer))
         return in_places(done, refused)
 
-    async def act(self, names: Sequence[str], act: ScheduleAct) -> list[Acted]:
-        done: list[Acted] = []
+    async def act(self, names: Sequence[str], act: ScheduleAct) -> list[ActionResult]:
+        done: list[ActionResult] = []
         for start in range(0, len(names), MOST_PUT):
             body = wire.encode(ToAct(list(names[start : start + MOST_PUT]), act))
             safe = act in ("pause", "resume")
@@ -136,10 +136,10 @@ class HttpSchedules:
 
     async def prune(
         self, application: str, declared: Collection[str], *, dry_run: bool = False
-    ) -> list[Acted]:
+    ) -> list[ActionResult]:
         gone = declared_no_more(await self.live(), application, declared)
         if dry_run:
-            return [Acted(name, State.RECURRING, changed=False) for name in gone]
+            return [ActionResult(name, State.RECURRING, changed=False) for name in gone]
         return await self.act(gone, "delete")
 
     async def live(self) -> list[Task]:

@@ -13,7 +13,7 @@ import msgspec
 from andon.contract.isolation import AT_FAULT
 from andon.contract.outcomes import Verdict
 from andon.contract.requests import ClaimRequest
-from andon.engine.base import Acted, Submission, Submitted
+from andon.engine.base import ActionResult, Submission, Submitted
 from andon.engine.http.errors import Problem, error_of, problem_of
 from andon.lifecycle import commands
 from andon.lifecycle.commands import Command
@@ -285,7 +285,7 @@ def command_of(event: Event, fields: dict[str, Any]) -> Command:
         raise InvalidSubmission(f"{event.value}: {error}.", field="fields") from None
 
 
-def outcome_of(done: Submitted | Acted, error: AndonError | None) -> Outcome:
+def outcome_of(done: Submitted | ActionResult, error: AndonError | None) -> Outcome:
     """The wire form of an outcome of the engine, with its error as the caller may read it."""
     yes = done.created if isinstance(done, Submitted) else done.changed
     return Outcome(done.id, done.state, yes, None if error is None else problem_of(error))
@@ -296,9 +296,9 @@ def submitted(outcome: Outcome) -> Submitted:
     return Submitted(outcome.id, outcome.state, outcome.yes, _error(outcome.error))
 
 
-def acted(outcome: Outcome) -> Acted:
+def acted(outcome: Outcome) -> ActionResult:
     """The outcome of an act."""
-    return Acted(outcome.id, outcome.state, outcome.yes, _error(outcome.error))
+    return ActionResult(outcome.id, outcome.state, outcome.yes, _error(outcome.error))
 
 
 def _error(problem: Problem | None) -> AndonError | None:

@@ -58,7 +58,7 @@ class Programs:
             await asyncio.wait(pipes, timeout=_PIPES_S)
         finally:
             signal_group(process.pid, signal.SIGKILL)  # it, and whatever it left behind
-            self._guard.let_go(process.pid)
+            self._guard.release(process.pid)
             for pipe in pipes:
                 pipe.cancel()
             await asyncio.gather(process.wait(), *pipes, return_exceptions=True)

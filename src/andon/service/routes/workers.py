@@ -7,7 +7,7 @@ import msgspec
 from litestar import Router, get, post
 from litestar.params import JSONBody
 
-from andon.engine.base import Acted
+from andon.engine.base import ActionResult
 from andon.lifecycle.describing import check_worker_id
 from andon.lifecycle.profiles import PROFILES
 from andon.service.acting import act_on_many
@@ -40,7 +40,7 @@ async def remove(request: Call, data: JSONBody[RemovedWorker]) -> ActedOnMany:
     engine = request.service.engine
     which = Which(filter=Select(worker=data.worker), dry_run=data.dry_run)
 
-    def end(ids: Sequence[str]) -> Awaitable[list[Acted]]:
+    def end(ids: Sequence[str]) -> Awaitable[list[ActionResult]]:
         return engine.end_runs(data.worker, ids)
 
     done = await act_on_many(request, which, PROFILES["native"], "tasks:change", end)

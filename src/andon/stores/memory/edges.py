@@ -89,7 +89,7 @@ class Edges:
             children.edges[child] = replace(edge, settled=True)
             self._told(parent, child)
 
-    def let_go(self, parent: str, child: str) -> None:
+    def release_edges(self, parent: str, child: str) -> None:
         """Mark an edge, if there is one, as no longer keeping its parent from being deleted."""
         self.settle(parent, child)
         children = self._of.get(parent)

@@ -128,7 +128,7 @@ class Records:
         assert new is not None
         had, has = row.task.status.run, task.status.run
         if had and had != has:
-            self._let_go(row)
+            self._run_ended(row)
         row.task, row.entry = task, new
         if has and had != has:
             self._take_up(row, token)
@@ -143,7 +143,7 @@ class Records:
         """Remove a record and all that was derived from it; a stub stays for the window."""
         task, effects = row.task, between(row.entry, None, event)
         end = row.history[-1].write_id if row.history else ""
-        self._let_go(row)
+        self._run_ended(row)
         self.lists.remove(row)
         self._follow(row, effects, now)
         self.timers[row.partition].discard(task.id)
@@ -290,7 +290,7 @@ class Records:
 
     # --- keeping the indexes in step with the record ---
 
-    def _let_go(self, row: Row) -> None:
+    def _run_ended(self, row: Row) -> None:
         status = row.task.status
         if status.worker:
             self.lists.work(row, status.worker, begun=False)

@@ -232,9 +232,9 @@ class MemoryStore:
     ) -> list[list[Edge]]:
         return [self._records.edges.page(parent, after, limit) for parent, after in parents]
 
-    async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
+    async def release_edges(self, edges: Sequence[tuple[str, str]]) -> None:
         for parent, child in edges:
-            self._records.edges.let_go(parent, child)
+            self._records.edges.release_edges(parent, child)
         self._records.free(dict.fromkeys(parent for parent, _ in edges), self.now())
 
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:

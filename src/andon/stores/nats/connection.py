@@ -132,7 +132,7 @@ class Connection:
             if nc.is_connected:
                 with contextlib.suppress(Exception):
                     await nc.settle()
-            await nc.let_go()
+            await nc.disconnect()
 
     async def _attempt(self, within_s: float) -> NatsClient | None:
         """A connection to the next of the servers; None if it refuses the connection."""
@@ -167,10 +167,10 @@ class Connection:
         except (nats.errors.Error, OSError, TimeoutError, EOFError) as error:
             if not isinstance(error, nats.errors.NoServersError):
                 self._error = error  # otherwise `_note` got each try's error
-            await nc.let_go()
+            await nc.disconnect()
             return None
         except BaseException:
-            await nc.let_go()
+            await nc.disconnect()
             raise
 
     async def _revive(self) -> None:
@@ -179,7 +179,7 @@ class Connection:
         old, failures = self._nc, 0
         if old is not None:
             self._learn(old)
-            await old.let_go()
+            await old.disconnect()
         while True:
             failures += 1
             await asyncio.sleep(BACKOFF.pause(failures, self._rng))
@@ -190,7 +190,7 @@ class Connection:
                 for subscription in self.subscriptions:
                     subscription.begin(nc)
             except nats.errors.Error:
-                await nc.let_go()
+                await nc.disconnect()
                 continue
             self._nc = nc
             if not nc.is_closed:

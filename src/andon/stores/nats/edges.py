@@ -259,7 +259,7 @@ class Edges:
                 now,
             )
 
-    async def let_go(self, pairs: Sequence[Pair], now: int) -> None:
+    async def release_edges(self, pairs: Sequence[Pair], now: int) -> None:
         """Release edges: they count as settled, and keep no record or result."""
         pairs = [pair for pair in pairs if is_token(pair[0]) and is_possible("An edge", pair[1])]
         there = await self.seen(pairs)

@@ -248,7 +248,7 @@ class NatsClient(Client):
         """Whether reading has ended on a connection that counts as open."""
         return self._socket.is_deaf
 
-    async def let_go(self) -> None:
+    async def disconnect(self) -> None:
         """Close the connection, in any state, within a second or two."""
         closing = asyncio.ensure_future(self.close())
         # Without a timeout: in a cancelled asyncio task, Python 3.11.2 ends a timeout as a cancel.

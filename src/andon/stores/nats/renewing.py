@@ -130,8 +130,8 @@ class RenewalThread:
 
     def close(self) -> None:
         """End the thread and its connection; blocks for a moment."""
-        self._thread.close(self._let_go)
+        self._thread.close(self._disconnect)
 
-    async def _let_go(self) -> None:
+    async def _disconnect(self) -> None:
         if self._js is not None:
             await self._js.close()

@@ -247,8 +247,8 @@ class NatsStore:
         self._open  # noqa: B018 - refuses a closed store
         return await self._dependents.to_tell(parents, limit)
 
-    async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
-        await self._open.run_to_end(self._open.edges.let_go(edges, self.now()))
+    async def release_edges(self, edges: Sequence[tuple[str, str]]) -> None:
+        await self._open.run_to_end(self._open.edges.release_edges(edges, self.now()))
 
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
         await self._open.run_to_end(self._open.edges.unlink(edges, self.now()))

@@ -154,7 +154,7 @@ class Connections:
                 task.cancel()
             await asyncio.wait(set(self._running))
         idle, self._idle = self._idle, deque()
-        await asyncio.gather(*(_let_go(db) for db in idle))
+        await asyncio.gather(*(_close_quietly(db) for db in idle))
 
     async def _persist(
         self, work: Callable[[Connection], Awaitable[Result]], *, often: bool
@@ -236,7 +236,7 @@ class Connections:
         try:
             await self._check(db)
         except BaseException:
-            await _let_go(db)
+            await _close_quietly(db)
             raise
         return db
 
@@ -269,6 +269,6 @@ async def heeding(work: Awaitable[Result]) -> Result:
     return result
 
 
-async def _let_go(db: Connection) -> None:
+async def _close_quietly(db: Connection) -> None:
     with contextlib.suppress(Exception):
         await db.close(timeout=1.0)

@@ -66,10 +66,10 @@ class Edges:
             found[place - 1].append(Edge(*edge))
         return found
 
-    async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
+    async def release_edges(self, edges: Sequence[tuple[str, str]]) -> None:
         """Edges, given as parent and child, no longer keep a parent from being deleted."""
         if edges:
-            call = self._server.calls.let_go
+            call = self._server.calls.release_edges
             await each_alone(partial(self._of_edges, call), edges, edge_refused)
 
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:

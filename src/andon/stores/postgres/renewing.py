@@ -45,9 +45,9 @@ class Renewer:
 
     def close(self) -> None:
         """Finish the running calls and close the connection. Blocks."""
-        self._thread.close(self._let_go)
+        self._thread.close(self._disconnect)
 
-    async def _let_go(self) -> None:
+    async def _disconnect(self) -> None:
         connections, self._connections = self._connections, None
         if connections is not None:
             await connections.close()

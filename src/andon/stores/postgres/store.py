@@ -327,8 +327,8 @@ class PostgresStore:
     ) -> list[list[Edge]]:
         return await self._edges.dependents(parents, limit)
 
-    async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
-        await self._edges.let_go(edges)
+    async def release_edges(self, edges: Sequence[tuple[str, str]]) -> None:
+        await self._edges.release_edges(edges)
 
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:
         await self._edges.unlink(edges)

@@ -76,7 +76,7 @@ async def claim(at: Partitions, request: ClaimRequest) -> list[Task]:
         at.parked.answered(request, found=found)
     if at.count > 1:
         freed = [(key, task.id) for task in tasks if (key := key_freed_by_claim(task)) is not None]
-        await reserving.let_go(at, freed)
+        await reserving.release(at, freed)
     return tasks
 
 

@@ -81,7 +81,7 @@ async def _commit_apart(at: Partitions, prepared: Sequence[_Prepared]) -> list[C
         else next(outcomes)
         for p in prepared
     ]
-    await reserving.let_go(at, _perhaps_free(prepared))
+    await reserving.release(at, _perhaps_free(prepared))
     return told
 
 

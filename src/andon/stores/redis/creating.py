@@ -153,7 +153,7 @@ async def _create_apart(
         for task, one, outcome in zip(tasks, effects, outcomes, strict=True)
         if one.takes_key is not None and outcome.kind in (CreateKind.FULL, CreateKind.EXISTS)
     ]
-    await reserving.let_go(at, in_vain)
+    await reserving.release(at, in_vain)
     return outcomes
 
 

@@ -106,7 +106,7 @@ async def take_unsettled(at: Partitions, limit: int) -> list[tuple[str, State]]:
     return taken
 
 
-async def let_go(at: Partitions, edges: Sequence[tuple[str, str]]) -> list[None]:
+async def release_edges(at: Partitions, edges: Sequence[tuple[str, str]]) -> list[None]:
     """Release edges, given by parent and child."""
     await _of_edges(at, "settle_edges", "The mark of an edge", edges, lets_go=True)
     return [None] * len(edges)

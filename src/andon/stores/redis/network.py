@@ -150,7 +150,7 @@ class Network:
         if connection is None or not connection.alive:
             connection = await self.connection_to(address)
         if asking:
-            _let_go(connection.request(b"ASKING"))
+            _unawaited(connection.request(b"ASKING"))
         reply = connection.send(request)
         wait = self.location.wait
         if not wait:
@@ -159,7 +159,7 @@ class Network:
         try:
             answer = await reply
         except BaseException:
-            _let_go(confirmed)
+            _unawaited(confirmed)
             raise
         replicas = await confirmed
         if refused(answer) or refused(replicas) or replicas >= wait:
@@ -305,7 +305,7 @@ def handshake(location: Location, *, plain: bool) -> list[Words]:
     return words
 
 
-def _let_go(reply: asyncio.Future[Any]) -> None:
+def _unawaited(reply: asyncio.Future[Any]) -> None:
     """A reply for which no caller waits; the requests that follow notice a lost connection."""
     reply.add_done_callback(lambda done: done.cancelled() or done.exception())
 

@@ -64,7 +64,7 @@ class Renewer:
                 now, *replies = await self._network.call(partition, words, found)
         except TimeoutError:
             self._clock.silence()
-            await self._let_go()  # the next call connects anew
+            await self._disconnect()  # the next call connects anew
             reason = f"no answer within {ANSWERED_WITHIN_S:g} s"
             raise unavailable(self._location.shown, reason) from None
         self._clock.tell(now)
@@ -72,9 +72,9 @@ class Renewer:
 
     def close(self) -> None:
         """Close the connections; a call in flight fails. Blocks for a moment."""
-        self._thread.close(self._let_go)
+        self._thread.close(self._disconnect)
 
-    async def _let_go(self) -> None:
+    async def _disconnect(self) -> None:
         network, self._network = self._network, None
         if network is not None:
             await network.close()

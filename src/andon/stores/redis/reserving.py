@@ -84,7 +84,7 @@ async def _holds(at: Partitions, holder: str, key: str, age: int) -> bool:
     return holds(entry_of(record), key, at.clock.now())
 
 
-async def let_go(at: Partitions, held: Sequence[tuple[str, str]]) -> None:
+async def release(at: Partitions, held: Sequence[tuple[str, str]]) -> None:
     """Drop the reservations (key, task) whose task's record does not hold the key any more."""
     for key, task_id in held:
         partition = at.of(key)

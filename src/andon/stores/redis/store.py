@@ -193,8 +193,8 @@ class RedisStore:
     ) -> list[list[Edge]]:
         return await dependencies.dependents(self._at, parents, limit)
 
-    async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
-        write = partial(dependencies.let_go, self._at)
+    async def release_edges(self, edges: Sequence[tuple[str, str]]) -> None:
+        write = partial(dependencies.release_edges, self._at)
         await each_alone(write, edges, edge_refused)
 
     async def unlink(self, edges: Sequence[tuple[str, str]]) -> None:

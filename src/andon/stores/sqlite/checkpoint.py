@@ -149,7 +149,7 @@ class Checkpointer(threading.Thread):
         self._closing = True
         self._asked.set()
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Close the log, once no thread uses it: the writer may commit after this thread has
         ended."""
         if self._log is not None:

@@ -73,7 +73,7 @@ def settle(tx: Transaction, settlements: Sequence[Settlement]) -> list[int]:
     for s in settlements:
         tx.db.execute(EDGES.tell, (s.parent, s.child))
         left.append(_count_off(tx, s) if s.satisfied else _count_failing(tx, s))
-    _let_go(tx, {s.parent for s in settlements})
+    _edges_changed(tx, {s.parent for s in settlements})
     return left
 
 
@@ -97,22 +97,22 @@ def _count_failing(tx: Transaction, s: Settlement) -> int:
     return -1 if row is None or row[1] is None else row[1]
 
 
-def let_go(tx: Transaction, edges: Sequence[tuple[str, str]]) -> list[None]:
+def release_edges(tx: Transaction, edges: Sequence[tuple[str, str]]) -> list[None]:
     """Edges no longer keep their parents from being deleted; remove parents from the list that
     waited only for them."""
-    tx.db.executemany(EDGES.let_go, edges)
-    _let_go(tx, {parent for parent, _ in edges})
+    tx.db.executemany(EDGES.release_edges, edges)
+    _edges_changed(tx, {parent for parent, _ in edges})
     return [None] * len(edges)
 
 
 def unlink(tx: Transaction, edges: Sequence[tuple[str, str]]) -> list[None]:
     """Remove edges, and parents from the list that waited only for them."""
     tx.db.executemany(EDGES.unlink, edges)
-    _let_go(tx, {parent for parent, _ in edges})
+    _edges_changed(tx, {parent for parent, _ in edges})
     return [None] * len(edges)
 
 
-def _let_go(tx: Transaction, parents: set[str]) -> None:
+def _edges_changed(tx: Transaction, parents: set[str]) -> None:
     """Edges have changed: a fan-out may be finished, a deletion put off may be due again."""
     for parent in parents:
         tx.db.execute(EDGES.clear_unsettled, (parent,))

@@ -112,7 +112,7 @@ class OpenFile:
         # The writer last: it closes the log when no other connection is on the file.
         for thread in (checkpointer, reader, writer):
             await thread.finish()
-        checkpointer.let_go()
+        checkpointer.release()
         if wake is not None:  # after the writer, which hints what it wrote last
             self._wake = None
             wake.close()

@@ -180,9 +180,9 @@ class SqliteStore(OpenFile):
             lambda db: [dependencies.dependents(db, *of_one, limit) for of_one in parents]
         )
 
-    async def let_go(self, edges: Sequence[tuple[str, str]]) -> None:
+    async def release_edges(self, edges: Sequence[tuple[str, str]]) -> None:
         async def some(edges: Sequence[tuple[str, str]]) -> list[None]:
-            return await self._write(lambda tx: dependencies.let_go(tx, edges))
+            return await self._write(lambda tx: dependencies.release_edges(tx, edges))
 
         await each_alone(some, edges, edge_refused)
 

@@ -146,7 +146,7 @@ class CommandExecutor:
                 running.timer.cancel()
             if process.returncode is None or context.stop_reason:
                 signal_group(process.pid, signal.SIGKILL)  # and whatever it left behind
-            self._guard.let_go(process.pid)
+            self._guard.release(process.pid)
 
     async def _converse(self, run: RunInHand, process: Process) -> Any:
         assert process.stdin is not None

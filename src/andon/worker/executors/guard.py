@@ -40,7 +40,7 @@ class Guard:
             else:
                 self._tell(f"+{group}\n")
 
-    def let_go(self, group: int) -> None:
+    def release(self, group: int) -> None:
         """The group has ended, or may live on."""
         with self._mutex:
             if group in self._held:

@@ -124,7 +124,7 @@ class _Child:
         except TimeoutError:
             signal_group(self.process.pid, signal.SIGKILL)
             await self.process.wait()
-        self._guard.let_go(self.process.pid)
+        self._guard.release(self.process.pid)
         await asyncio.wait((self._output,), timeout=_CLOSE_S)
         self._output.cancel()
         await asyncio.gather(self._output, return_exceptions=True)

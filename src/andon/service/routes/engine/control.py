@@ -7,7 +7,7 @@ from litestar import post
 from litestar.params import JSONBody
 
 from andon.contract.limits import in_batches
-from andon.engine.base import Acted
+from andon.engine.base import ActionResult
 from andon.engine.http import wire
 from andon.engine.places import in_places
 from andon.model.audit import AuditRecord
@@ -26,7 +26,7 @@ async def _each(
     """Do it to the tasks that the caller may do this to; the others are refused, each alone."""
     caller = caller_of(request)
     check_few(request, ids)
-    refused: dict[int, Acted] = {}
+    refused: dict[int, ActionResult] = {}
     if not caller.may(f"{kind}*"):
         caller.require_some(kind)
         queues = {
@@ -39,13 +39,13 @@ async def _each(
             scope = f"{kind}{queues.get(task_id)}"
             if task_id in queues and not caller.may(scope):
                 error = PermissionRefused(scope)
-                refused[place] = Acted(task_id, None, changed=False, error=error)
+                refused[place] = ActionResult(task_id, None, changed=False, error=error)
         if len(refused) == len(ids):
             for outcome in refused.values():
                 assert outcome.error is not None
                 raise outcome.error
     allowed = [task_id for place, task_id in enumerate(ids) if place not in refused]
-    done: list[Acted] = await do(allowed) if allowed else []
+    done: list[ActionResult] = await do(allowed) if allowed else []
     return outcomes_of(request, in_places(done, refused))
 
 

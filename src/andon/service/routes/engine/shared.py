@@ -5,7 +5,7 @@ from typing import cast
 
 import msgspec
 
-from andon.engine.base import Acted, Submitted
+from andon.engine.base import ActionResult, Submitted
 from andon.engine.http import wire
 from andon.engine.http.errors import problem_of
 from andon.engine.places import in_places
@@ -34,7 +34,7 @@ def check_few(request: Call, items: Sequence[object]) -> None:
         raise InvalidSubmission(f"One request takes at most {MOST_ITEMS:,} items.")
 
 
-def outcomes_of(request: Call, done: Sequence[Submitted | Acted]) -> list[wire.Outcome]:
+def outcomes_of(request: Call, done: Sequence[Submitted | ActionResult]) -> list[wire.Outcome]:
     """How each item ended, those that could not be read among them."""
     told = [
         wire.outcome_of(one, None if one.error is None else request.told(one.error)) for one in done

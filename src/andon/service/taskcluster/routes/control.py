@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from andon.engine.base import Acted
+from andon.engine.base import ActionResult
 from andon.lifecycle.admission import PRIORITY_NAMES
 from andon.lifecycle.commands import Command, Reprioritise, Rerun, Schedule
 from andon.model.errors import InvalidTransition
@@ -124,7 +124,7 @@ def _check_deadline(asked: Asked, task: Task) -> None:
         )
 
 
-async def _after(asked: Asked, acted: Acted, fine: frozenset[State]) -> Found:
+async def _after(asked: Asked, acted: ActionResult, fine: frozenset[State]) -> Found:
     """The task after an act, which may have come too late: it then stands as was wanted."""
     found = await find(asked.engine, asked.task_id)
     if acted.error is not None and found.task.state not in fine:

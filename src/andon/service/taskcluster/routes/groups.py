@@ -5,7 +5,7 @@ from typing import Any
 
 from andon.contract.limits import MAX_BATCH
 from andon.contract.queries import Query
-from andon.engine.base import Acted
+from andon.engine.base import ActionResult
 from andon.lifecycle.admission import PRIORITY_NAMES
 from andon.lifecycle.commands import Reprioritise
 from andon.model.errors import GroupNotFound, InvalidTransition, TaskNotFound
@@ -162,7 +162,7 @@ def _is_over(task: Task, now: int) -> bool:
     return task.status.deadline is not None and task.status.deadline < now
 
 
-def _changed(acted: Sequence[Acted]) -> list[str]:
+def _changed(acted: Sequence[ActionResult]) -> list[str]:
     """Those that this call has changed. One that has ended or gone meanwhile is none of them, and
     no reason to stop; raises what else went wrong."""
     for one in acted:

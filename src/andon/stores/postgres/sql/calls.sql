@@ -71,7 +71,7 @@ SELECT * FROM {schema}.link_children($1, $2, $3, $4, $5, $6)
 -- name: settle
 SELECT remaining, due FROM {schema}.settle_edges($1, $2, $3, $4)
 
--- name: let_go
+-- name: release_edges
 SELECT {schema}.let_go_of_edges($1, $2, $3)
 
 -- name: unlink

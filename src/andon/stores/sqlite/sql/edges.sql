@@ -72,7 +72,7 @@ SELECT EXISTS (SELECT 1 FROM edge)
 SELECT child, loads, any_end, settled FROM edge
 WHERE parent = ? AND child > ? ORDER BY child LIMIT ?
 
--- name: let_go
+-- name: release_edges
 UPDATE edge SET settled = 1, loads = 0 WHERE parent = ? AND child = ?
 
 -- name: unlink

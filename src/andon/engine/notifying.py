@@ -31,7 +31,7 @@ _PAGES_AT_ONCE = 4
 _End = tuple[str, State]  # a task that has ended, and how
 
 
-class EndsToTell:
+class DependentNotifier:
     """The ends of which this process has not notified all dependents."""
 
     def __init__(self, store: Store, tell: Callable[[Sequence[Ended]], Awaitable[None]]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from servers import on_clock
 
-from andon.engine import telling_ends, timekeeper
+from andon.engine import notifying, timekeeper
 from andon.lifecycle.commands import Complete, Fail, Rerun
 from andon.model.errors import StoreUnavailable
 from andon.model.task import Task, TaskError
@@ -63,8 +63,8 @@ async def test_ends_of_many_that_one_waits_for_are_told_in_few_calls(
 async def test_dependents_beyond_the_first_and_beyond_a_page_are_told(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telling_ends, "FIRST", 3)
-    monkeypatch.setattr(telling_ends, "PAGE", 5)
+    monkeypatch.setattr(notifying, "FIRST", 3)
+    monkeypatch.setattr(notifying, "PAGE", 5)
     children = [f"c{number:02}" for number in range(MANY)]
     for parent in ("few", "many"):
         await shop.submit(parent)
@@ -77,7 +77,7 @@ async def test_dependents_beyond_the_first_and_beyond_a_page_are_told(
 async def test_no_end_waits_for_the_fan_out_of_another(
     shop: Shop, faulty: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telling_ends, "FIRST", 2)
+    monkeypatch.setattr(notifying, "FIRST", 2)
     children = [f"c{number:02}" for number in range(MANY)]
     for parent in ("many", "one"):
         await shop.submit(parent)
@@ -88,7 +88,7 @@ async def test_no_end_waits_for_the_fan_out_of_another(
     real = faulty.real.dependents_of_each
 
     async def pages_wait(parents: Any, limit: int) -> Any:
-        if limit == telling_ends.PAGE:
+        if limit == notifying.PAGE:
             asked.set()
             await may_go_on.wait()
         return await real(parents, limit)
@@ -108,8 +108,8 @@ async def test_no_end_waits_for_the_fan_out_of_another(
 async def test_what_ends_anew_while_it_is_told_is_told_from_the_first_on(
     shop: Shop, faulty: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telling_ends, "FIRST", 2)
-    monkeypatch.setattr(telling_ends, "PAGE", 5)
+    monkeypatch.setattr(notifying, "FIRST", 2)
+    monkeypatch.setattr(notifying, "PAGE", 5)
     children = [f"c{number:02}" for number in range(MANY)]
     options = {"on_dependency_failure": "wait"}
     await shop.submit("parent")
@@ -143,8 +143,8 @@ async def test_what_ends_anew_while_it_is_told_is_told_from_the_first_on(
 async def test_a_fan_out_that_is_being_told_is_not_begun_anew(
     shop: Shop, faulty: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(telling_ends, "FIRST", 2)
-    monkeypatch.setattr(telling_ends, "PAGE", 5)
+    monkeypatch.setattr(notifying, "FIRST", 2)
+    monkeypatch.setattr(notifying, "PAGE", 5)
     monkeypatch.setattr(timekeeper, "LOOKS_LEFT_OUT", 0)
     children = [f"c{number:02}" for number in range(MANY)]
     await shop.submit("parent")

@@ -17,7 +17,7 @@ Outcome = tuple[State | None, BaseException | None]
 async def told(shop: Shop, task: Task, command: Command) -> Outcome:
     """What a report is told of."""
     heard: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-    shop.engine.report_then(task, command, lambda *outcome: heard.set_result(outcome))
+    shop.engine.report_nowait(task, command, lambda *outcome: heard.set_result(outcome))
     assert not heard.done(), "told before the call returned"
     return await heard
 

@@ -41,7 +41,7 @@ class Resolved(NamedTuple):
     profile: Profile  #: whose defaults were the weakest of them
 
 
-class PolicyBook:
+class PolicyResolver:
     """Resolves policies from their layers; `refresh` reads queues, types and settings anew."""
 
     def __init__(self, store: Store, profile: str) -> None:
