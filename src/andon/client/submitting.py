@@ -124,7 +124,7 @@ class Submitting(StoreAccess):
     def _profile_on_invalid(self) -> str:
         return self.profile_default("on_invalid", "refuse")
 
-    async def _at_once(self) -> int:
+    async def _bulk_size(self) -> int:
         engine = self.connections.at_hand() or await self.connections.engine()
         return engine.bulk_size
 
