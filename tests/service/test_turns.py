@@ -148,12 +148,12 @@ def test_slices_of_requests_at_once_are_not_begun_in_the_same_turn(app: Andon):
     turn = 0
     begun: list[int] = []
 
-    class Book:
+    class Resolver:
         def queue_of(self, submission: Submission) -> str:
             return submission.queue or "default"
 
     class Engine:
-        book = Book()
+        resolver = Resolver()
 
         async def submit(self, submissions: Sequence[Submission]) -> list[Submitted]:
             begun.append(turn)
