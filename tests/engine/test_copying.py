@@ -53,22 +53,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture
+def target(target_kind: str, store_kind: str, pytestconfig: pytest.Config) -> str:
+    """The kind of store to copy into."""
+    if target_kind != NEXT:
+        return target_kind
+    kinds = virtual_stores(pytestconfig)
+    return kinds[(kinds.index(store_kind) + 1) % len(kinds)]
+
+
+@pytest.fixture
 def other(
-    target_kind: str,
-    store_kind: str,
-    clock: Clock,
-    tmp_path: Path,
-    runner: asyncio.Runner,
-    servers: Servers,
-    pytestconfig: pytest.Config,
+    target: str, clock: Clock, tmp_path: Path, runner: asyncio.Runner, servers: Servers
 ) -> Iterator[Shop]:
     """The store to copy into, with an engine on it."""
-    if target_kind == NEXT:
-        kinds = virtual_stores(pytestconfig)
-        target_kind = kinds[(kinds.index(store_kind) + 1) % len(kinds)]
     folder = tmp_path / "other"
     folder.mkdir()
-    with servers.empty_url(target_kind, folder, "partitions=4") as url:
+    with servers.empty_url(target, folder, "partitions=4") as url:
         other = Shop(on_clock(url, clock), clock)
         runner.run(other.engine.open())
         yield other
