@@ -10,7 +10,7 @@ from andon.contract.outcomes import ChangeKind
 from andon.lifecycle.commands import Complete, Fail
 from andon.model.task import Task, TaskError
 from andon.model.words import State
-from andon.stores.nats import NatsStore
+from andon.stores.nats import NatsStore, end_marks
 from andon.stores.nats.jetstream import subject_of
 from andon.stores.nats.record_cache import RecordCache
 from stores.nats.counting import Traffic
@@ -91,6 +91,24 @@ async def test_an_end_that_was_not_written_keeps_its_mark_and_delays_no_other(
     assert await unsettled(kit) == {task.id for task in others}
     await tell(kit, child, others)
     assert await unsettled(kit) == set()
+    assert len(await marks(kit)) == 1
+
+
+async def test_tasks_that_have_not_ended_stand_before_no_other_mark(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process marked three ends and died before it wrote them; the tasks go on for days."""
+    _, parents = await family(kit, 5)
+    records = records_of(kit)
+    early = end_marks.end_marks(records.subjects, [task.id for task in parents[:3]])
+    await records.js.write(records.subjects.stream, early)
+    await end(kit, parents[3:])
+    assert await kit.store.take_unsettled(3) == []
+    assert len(await marks(kit)) == 2, "their ends may be about to be written"
+    monkeypatch.setattr(end_marks, "OBSOLETE_MS", 0)
+    assert await kit.store.take_unsettled(3) == []
+    found = await kit.store.take_unsettled(3)
+    assert {task_id for task_id, _ in found} == {task.id for task in parents[3:]}
     assert len(await marks(kit)) == 1
 
 

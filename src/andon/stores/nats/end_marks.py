@@ -17,9 +17,10 @@ from andon.model.words import OVER, State
 from andon.stores.kit.codec import encode
 from andon.stores.nats.counts import tombstone
 from andon.stores.nats.edge_codec import edge_of
-from andon.stores.nats.jetstream import GUARD, Write, seq_of, subject_of
+from andon.stores.nats.jetstream import GUARD, Write, seq_of, stamp_of, subject_of
 from andon.stores.nats.nats_client import Reply
 from andon.stores.nats.record_cache import RecordCache
+from andon.stores.nats.server_time import ms_of
 from andon.stores.nats.subjects import Subjects
 
 _PAGE = 50
@@ -27,6 +28,11 @@ _PAGE = 50
 
 Mark = tuple[Reply, tuple[str, ...]]
 """Its message, and the tasks that it names."""
+
+OBSOLETE_MS = 60_000
+"""After how long a mark names no task any more that has not ended: the write of its end was refused
+or never made, and the next end is marked anew. Otherwise a task that waits for days would stand
+before the marks of others, of which a call reads a bounded number."""
 
 _FIRST = 100
 """Of a parent of thousands, how many edges are read first to find one that is not settled."""
@@ -42,7 +48,9 @@ def end_marks(subjects: Subjects, parents: Sequence[str]) -> list[Write]:
     return [(subjects.of("x", "g", secrets.token_hex(8)), encode(parents), None)] if parents else []
 
 
-async def take_unsettled(partitions: Sequence[RecordCache], limit: int) -> list[tuple[str, State]]:
+async def take_unsettled(
+    partitions: Sequence[RecordCache], limit: int, now: int
+) -> list[tuple[str, State]]:
     """Ended tasks with dependents to notify. Marks that nobody needs any more are removed."""
     found: list[tuple[str, State]] = []
     for records in partitions:
@@ -54,7 +62,9 @@ async def take_unsettled(partitions: Sequence[RecordCache], limit: int) -> list[
         found += [(parent, state) for parent, state in states.items() if parent in unsettled]
         writes: list[Write] = []
         for mark, parents in marked:
-            left = [p for p in parents if p in unsettled or (p in states and p not in over)]
+            is_young = now - ms_of(stamp_of(mark)) < OBSOLETE_MS
+            ending = states.keys() - over if is_young else set[str]()
+            left = [p for p in parents if p in unsettled or p in ending]
             if len(left) < len(parents):
                 writes.append(_over(mark, left) if left else tombstone(mark))
         await records.js.write(records.subjects.stream, writes)

@@ -254,7 +254,7 @@ class NatsStore:
         await self._open.run_to_end(self._open.edges.unlink(edges, self.now()))
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
-        return await take_unsettled(self._open.edges.records, limit)
+        return await take_unsettled(self._open.edges.records, limit, self.now())
 
     # --- moving in from another store ---
 

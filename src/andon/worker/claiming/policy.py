@@ -178,9 +178,10 @@ def may_park(settings: ClaimSettings, running: int, has_limited_types: bool) -> 
 
 def should_prefetch(settings: ClaimSettings, view: ClaimView) -> bool:
     """Whether the next claim leaves before the claimed tasks start, and asks for a claim more than
-    can start now; from a store that is asked so."""
+    can start now."""
     return (
-        view.was_quick
+        settings.prefetches
+        and view.was_quick
         and view.was_full
         and not view.running
         and not (view.quiet or view.stopping or view.has_limited_types)
@@ -194,7 +195,7 @@ def should_prefetch(settings: ClaimSettings, view: ClaimView) -> bool:
 def _with_claimed_tasks(settings: ClaimSettings, view: ClaimView) -> Step:
     if view.quiet:
         return Release()
-    if settings.prefetches and should_prefetch(settings, view):
+    if should_prefetch(settings, view):
         return Claim(settings.concurrency, prefetch=True)
     free = settings.concurrency - view.running
     if free > 0:
@@ -207,7 +208,7 @@ def _claim_limit(settings: ClaimSettings, view: ClaimView) -> int:
     """How many tasks to claim; 0: there is no room for a claim."""
     if view.quiet or not view.has_queues:
         return 0
-    if settings.prefetches and should_prefetch(settings, view):
+    if should_prefetch(settings, view):
         return settings.concurrency
     free = settings.concurrency - view.running
     batch = min(free, settings.batch)
