@@ -151,11 +151,12 @@ def next_step(settings: ClaimSettings, view: ClaimView) -> Step:
         return Release() if view.unstarted else Stop()
     if view.retry_in is not None and not view.unstarted:
         return Sleep("retry", view.retry_in)
+    prefetch = settings.prefetches and should_prefetch(settings, view)
     if view.unstarted:
-        return _with_claimed_tasks(settings, view)
+        return _with_claimed_tasks(settings, view, prefetch=prefetch)
     if view.is_unanswered:
         return Repeat()
-    limit = _claim_limit(settings, view)
+    limit = _claim_limit(settings, view, prefetch=prefetch)
     if limit <= 0:
         return Sleep("no-capacity", None)
     if not view.to_ask and not view.hinted:
@@ -178,10 +179,9 @@ def may_park(settings: ClaimSettings, running: int, has_limited_types: bool) -> 
 
 def should_prefetch(settings: ClaimSettings, view: ClaimView) -> bool:
     """Whether the next claim leaves before the claimed tasks start, and asks for a claim more than
-    can start now."""
+    can start now; of a store that is asked so."""
     return (
-        settings.prefetches
-        and view.was_quick
+        view.was_quick
         and view.was_full
         and not view.running
         and not (view.quiet or view.stopping or view.has_limited_types)
@@ -192,10 +192,10 @@ def should_prefetch(settings: ClaimSettings, view: ClaimView) -> bool:
     )
 
 
-def _with_claimed_tasks(settings: ClaimSettings, view: ClaimView) -> Step:
+def _with_claimed_tasks(settings: ClaimSettings, view: ClaimView, *, prefetch: bool) -> Step:
     if view.quiet:
         return Release()
-    if should_prefetch(settings, view):
+    if prefetch:
         return Claim(settings.concurrency, prefetch=True)
     free = settings.concurrency - view.running
     if free > 0:
@@ -204,11 +204,11 @@ def _with_claimed_tasks(settings: ClaimSettings, view: ClaimView) -> Step:
     return Sleep("no-capacity", left) if left > 0 else Release(late=True)
 
 
-def _claim_limit(settings: ClaimSettings, view: ClaimView) -> int:
+def _claim_limit(settings: ClaimSettings, view: ClaimView, *, prefetch: bool) -> int:
     """How many tasks to claim; 0: there is no room for a claim."""
     if view.quiet or not view.has_queues:
         return 0
-    if should_prefetch(settings, view):
+    if prefetch:
         return settings.concurrency
     free = settings.concurrency - view.running
     batch = min(free, settings.batch)
