@@ -374,6 +374,7 @@ def test_top_needs_a_terminal(cli: Cli) -> None:
 @pytest.mark.usefixtures("on_terminal")
 def test_top_says_what_to_install(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "textual", None)
+    monkeypatch.delattr("andon.top", raising=False)  # the next import would set it
     for name in [one for one in sys.modules if one.startswith(("textual.", "andon.top"))]:
         monkeypatch.delitem(sys.modules, name)
     cli.submit()

@@ -38,6 +38,7 @@ def test_no_store_is_imported_before_it_is_named() -> None:
 def test_a_driver_that_is_missing_is_named_with_what_brings_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.delattr("andon.stores.postgres", raising=False)  # the next import would set it
     for name in [name for name in sys.modules if name.startswith("andon.stores.postgres")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "asyncpg", None)

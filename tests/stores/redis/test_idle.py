@@ -49,9 +49,9 @@ def test_an_idle_worker_asks_its_server_for_less_than_five_commands_a_second(sta
     try:
         until(lambda: server.ask("ZCARD", "{idle:0}:seen"), "no worker")
         time.sleep(2)  # what it does at its start is not what it does at rest
-        rate = rate_of(server)
-        if rate >= AT_MOST:  # it looked for the minutes that are kept: once in its life
-            rate = rate_of(server)
+        # It looks for fan-outs cut short every half minute, and for the minutes that are kept once
+        # in its life: neither can fall into each of three times.
+        rate = min(rate_of(server) for _ in range(3))
         assert worker.poll() is None
         assert 0 < rate < AT_MOST
     finally:
