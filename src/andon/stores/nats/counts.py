@@ -1,4 +1,5 @@
-"""Counts the dependencies of blocked tasks that have ended: one message for each.
+"""Counts the dependencies of blocked tasks that have ended: one message for those that are told
+together.
 
 A join may wait for ten thousand tasks that end one by one, and each settlement has to know how many
 were counted before. Reading them each time would be quadratic. So what is known of a join of many
@@ -9,16 +10,24 @@ is remembered, and two checks compare it with the store:
 - Other processes count, too. After its own writes a process reads what lies between them and the
   position it knew of. The process that writes last finds what the others wrote before, so it sees
   that the join is complete; no process has to read beyond its own writes.
+
+A message that names several dependencies stands where an older release does not read: such a
+process counts too few, until the blocked task asks after its dependencies itself.
 """
 
 import asyncio
+import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from andon.contract.edges import Settlement
+from andon.contract.isolation import left_out, why_of
 from andon.lifecycle.parents import spare, to_satisfy
 from andon.model.words import State
+from andon.stores.kit.codec import encode
 from andon.stores.nats.jetstream import GUARD, GUARDED, Write, seq_of, subject_of
 from andon.stores.nats.nats_client import Reply
 from andon.stores.nats.record_cache import RecordCache
@@ -28,6 +37,10 @@ GONE = {"Nats-TTL": "1s"}
 """Headers of an empty message that takes the place of one that is to be removed."""
 
 _SATISFIES, _FAILS = b"1", b"0"
+"""What a message says of the one dependency that its subject names. Any other names several that
+satisfy the child."""
+
+_decode = msgspec.msgpack.Decoder(tuple[str, ...]).decode
 
 _MANY = 20
 """From how many dependencies of a task on its counts are remembered."""
@@ -83,6 +96,10 @@ class Counted:
         """How many of them are counted, as far as this process knows."""
         return len(self.satisfied) + len(self.failing)
 
+    def needs_all_of_many(self, parent: str) -> bool:
+        """Whether it needs all of many, and a task is one of those that are counted."""
+        return self._spare is None and self.is_of_many and parent in self._names
+
     @property
     def is_of_many(self) -> bool:
         """Whether reading all its counts again and again would cost much."""
@@ -90,9 +107,14 @@ class Counted:
 
     def take(self, msg: Reply) -> None:
         """Add a message that was read."""
-        if msg.data:
-            parent = subject_of(msg).rsplit(".", 1)[1]
-            (self.failing if msg.data == _FAILS else self.satisfied).add(parent)
+        if not msg.data:
+            return
+        parents = _counted_by(msg)
+        if msg.data == _FAILS:
+            self.failing.update(parent for parent in parents if parent not in self.satisfied)
+        else:
+            self.satisfied.update(parent for parent in parents if parent in self._names)
+            self.failing.difference_update(parents)
 
     def add(self, s: Settlement) -> bool:
         """Count one. Returns whether that is to be written."""
@@ -106,6 +128,10 @@ class Counted:
             return False
         self.failing.add(s.parent)
         return True
+
+    def has(self, parent: str) -> bool:
+        """Whether a dependency is counted."""
+        return parent in self.satisfied or parent in self.failing
 
     def counts_failures(self) -> bool:
         """Whether dependencies that fail the child are counted, too."""
@@ -186,10 +212,10 @@ class Counts:
         if not counted:
             return
         subjects = self._records.subjects
-        messages, upto = await self._records.last_as_of([subjects.of("f", c, "*") for c in counted])
+        messages, upto = await self._records.last_as_of([subjects.of("f", c, ">") for c in counted])
         for msg in messages:
-            _, child, _ = subject_of(msg).rsplit(".", 2)
-            counted[child].take(msg)
+            if (one := counted.get(_child_of(msg))) is not None:
+                one.take(msg)
         for one in counted.values():
             one.upto = upto
 
@@ -202,7 +228,7 @@ class Counts:
         for child, (one, newest) in many.items():
             asked += [(child, *gap) for gap in _gaps(one.upto + 1, newest, own)]
         subjects = self._records.subjects
-        requests = [{"seq": at, "next_by_subj": subjects.of("f", c, "*")} for c, at, _ in asked]
+        requests = [{"seq": at, "next_by_subj": subjects.of("f", c, ">")} for c, at, _ in asked]
         answers = await self._records.js.read_each(subjects.stream, requests) if asked else []
         others: dict[str, int] = {}
         unclear: set[str] = set()
@@ -219,7 +245,7 @@ class Counts:
 
     async def _read_on(self, child: str, counted: Counted, start: int, newest: int) -> None:
         """Add what was counted from a position on."""
-        subject = self._records.subjects.of("f", child, "*")
+        subject = self._records.subjects.of("f", child, ">")
         while start <= newest:
             page = await self._records.confirmed_page(subject, start, _PAGE)
             for msg in page:
@@ -230,16 +256,25 @@ class Counts:
 
     # --- writing ---
 
-    def write(self, s: Settlement) -> Write:
-        """The message that counts a settlement."""
-        subject = self._records.subjects.of("f", s.child, s.parent)
-        return subject, _SATISFIES if s.satisfied else _FAILS, None
-
-    def guarded(self, write: Write, child: str, counted: Counted) -> Write:
-        """The same, refused if the child's record has moved since it was read."""
-        subject, body, _ = write
+    def writes(self, child: str, counted: Counted, settled: Sequence[Settlement]) -> list[Write]:
+        """The messages that count settlements of a child, refused if its record has moved since it
+        was read."""
+        of = self._records.subjects.of
         guard = {GUARD: str(counted.guard), GUARDED: self._records.subjects.task(child)}
-        return subject, body, guard
+        satisfied = list(dict.fromkeys(s.parent for s in settled if s.satisfied))
+        failing = dict.fromkeys(s.parent for s in settled if not s.satisfied)
+        writes: list[Write] = [
+            (of("f", child, parent), _FAILS, guard)
+            for parent in failing
+            if parent not in counted.satisfied
+        ]
+        if len(satisfied) == 1:
+            writes.append((of("f", child, satisfied[0]), _SATISFIES, guard))
+        elif satisfied:
+            # A name of its own: a message that names others must not be written over.
+            subject = of("f", child, "g", secrets.token_hex(8))
+            writes.append((subject, encode(satisfied), guard))
+        return writes
 
     async def forget(self, freed: Mapping[str, int]) -> None:
         """Remove the counts of tasks that wait no longer, each since its record was written at a
@@ -251,17 +286,34 @@ class Counts:
         many = [child for child, one in known.items() if one.counted > _FEW]
         rest = [child for child in freed if child not in many]
         found: dict[str, list[Reply]] = {}
-        asked = [subjects.of("f", child, "*") for child in rest]
+        asked = [subjects.of("f", child, ">") for child in rest]
         for msg in await records.last(asked) if rest else ():
             if msg.data:
-                found.setdefault(subject_of(msg).rsplit(".", 2)[1], []).append(msg)
+                found.setdefault(_child_of(msg), []).append(msg)
         many += [child for child, messages in found.items() if len(messages) > _FEW]
         writes = [tombstone(msg) for c in found if c not in many for msg in found[c]]
         await records.js.write(subjects.stream, writes)
         if many:
             await asyncio.sleep(LATER_S)
         for child in many:
-            await records.purge(subjects.of("f", child, "*"), before=freed[child])
+            await records.purge(subjects.of("f", child, ">"), before=freed[child])
+
+
+def _child_of(msg: Reply) -> str:
+    """The child whose dependencies a message counts."""
+    *_, two_before, before, _ = subject_of(msg).split(".")
+    return before if msg.data in (_SATISFIES, _FAILS) else two_before
+
+
+def _counted_by(msg: Reply) -> tuple[str, ...]:
+    """The dependencies that a message counts; none if Andon did not write it."""
+    if msg.data in (_SATISFIES, _FAILS):
+        return (subject_of(msg).rsplit(".", 1)[1],)
+    try:
+        return _decode(msg.data)
+    except msgspec.DecodeError as error:
+        left_out("A count of dependencies", subject_of(msg), why_of(error))
+        return ()
 
 
 def tombstone(msg: Reply) -> Write:

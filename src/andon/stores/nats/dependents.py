@@ -9,6 +9,8 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from andon.contract.edges import Edge
 from andon.stores.nats.edges import Edges
 from andon.stores.nats.known_edges import KnownEdge
@@ -34,9 +36,9 @@ class Dependents:
         self._listed: OrderedDict[str, _Listed] = OrderedDict()
 
     async def to_tell(self, parents: Sequence[tuple[str, str]], limit: int) -> list[list[Edge]]:
-        """The same for notifying dependents of the parents' ends: edges as they were read when the
-        ends were written are new enough."""
-        pages: dict[tuple[str, str], list[Edge]] = {}
+        """A page of the edges of each parent, for notifying dependents of the parents' ends: edges
+        as they were read when the ends were written are new enough, and some may be settled."""
+        pages: dict[tuple[str, str], list[KnownEdge]] = {}
         for parent, after in parents:
             edges = () if after else self._edges.ended.take_edges(parent, limit)
             if edges:
@@ -44,11 +46,17 @@ class Dependents:
                 pages[parent, after] = self._noted(in_order)
         rest = [pair for pair in parents if pair not in pages]
         if rest:
-            pages |= zip(rest, await self.page(rest, limit), strict=True)
-        return [pages[pair] for pair in parents]
+            pages |= zip(rest, await self._pages(rest, limit), strict=True)
+        return [[known.edge for known in pages[pair]] for pair in parents]
 
-    async def page(self, parents: Sequence[tuple[str, str]], limit: int) -> list[list[Edge]]:
-        """A page of the edges of each parent by child, after a child."""
+    async def page(self, parent: str, after: str, limit: int) -> list[Edge]:
+        """A page of the edges of a parent by child, after a child."""
+        [page] = await self._pages([(parent, after)], limit)
+        unsettled = {known.pair for known in await self._edges.unsettled(page)}
+        return [replace(k.edge, settled=k.pair not in unsettled) for k in page]
+
+    async def _pages(self, parents: Sequence[tuple[str, str]], limit: int) -> list[list[KnownEdge]]:
+        """A page of each parent, as its edges are stored."""
         listed = await self._still_listed([parent for parent, after in parents if after])
         pages = {
             (parent, after): await self._next(listed[parent].children, parent, after, limit)
@@ -69,9 +77,9 @@ class Dependents:
 
     async def _next(
         self, children: Sequence[str], parent: str, after: str, limit: int
-    ) -> list[Edge]:
+    ) -> list[KnownEdge]:
         """The next edges of a parent whose children are known; some may be gone."""
-        page: list[Edge] = []
+        page: list[KnownEdge] = []
         begin = bisect_right(children, after)
         while begin < len(children) and len(page) < limit:
             some = children[begin : begin + limit - len(page)]
@@ -82,12 +90,11 @@ class Dependents:
             self._listed.pop(parent, None)
         return page
 
-    def _noted(self, page: Iterable[KnownEdge]) -> list[Edge]:
+    def _noted(self, page: Iterable[KnownEdge]) -> list[KnownEdge]:
         """A page; its edges are remembered for settling them next."""
-        edges: list[Edge] = []
-        for known in page:
+        edges = list(page)
+        for known in edges:
             self._edges.known.note(known)
-            edges.append(known.edge)
         return edges
 
     async def _list(self, parent: str, children: list[str], upto: int) -> None:

@@ -5,7 +5,8 @@ counts the dependencies of a child that have ended. `end_marks` finds those that
 unsettled.
 """
 
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
@@ -18,7 +19,7 @@ from andon.lifecycle.timers import next_timer
 from andon.model.task import Tombstone
 from andon.model.words import OVER, State
 from andon.stores.kit.partitions import partition_of
-from andon.stores.nats.counts import GONE, Counts, tombstone
+from andon.stores.nats.counts import GONE, Counted, Counts, is_blocked, tombstone
 from andon.stores.nats.edge_codec import edge_of, encoded
 from andon.stores.nats.end_marks import end_marks
 from andon.stores.nats.ended_tasks import EndedTasks
@@ -145,9 +146,35 @@ class Edges:
         living = await self._living([child for of in holding.values() for child in of])
         return {parent for parent, of in holding.items() if not living.isdisjoint(of)}
 
-    def lately(self, task_id: str) -> StoredRecord | None:
-        """The record as it was read a moment ago."""
-        return self._at(task_id).lately(task_id)
+    async def blocked(self, ids: Iterable[str]) -> dict[str, Counted]:
+        """Those of the tasks that are blocked, and the counts of each."""
+        children: dict[str, StoredRecord] = {}
+        unread: list[str] = []
+        for child in ids:
+            stored = self._at(child).lately(child)
+            if stored is not None and is_blocked(stored):
+                children[child] = stored
+            else:
+                unread.append(child)
+        if unread:
+            children |= await self.records_of(unread)
+        found: dict[str, Counted] = {}
+        for partition, counts in enumerate(self.counts):
+            mine = {c: children[c] for c in children if self.partition(c) == partition}
+            found |= await counts.read(mine)
+        return found
+
+    async def unsettled(self, edges: Iterable[KnownEdge]) -> list[KnownEdge]:
+        """Those of the edges that are not settled. Of some only the count of the child says so; a
+        child that waits no longer need not be notified."""
+        left = [known for known in edges if not known.edge.settled]
+        children = {known.edge.child for known in left if known.is_settled_by_count}
+        blocked = await self.blocked(children) if children else {}
+
+        def waits(parent: str, child: str) -> bool:
+            return child in blocked and not blocked[child].has(parent)
+
+        return [k for k in left if not k.is_settled_by_count or waits(*k.pair)]
 
     async def _living(self, ids: Iterable[str]) -> set[str]:
         """Those of the tasks that exist and have not ended."""
@@ -170,15 +197,22 @@ class Edges:
     # --- writing ---
 
     async def write(
-        self, edges: Iterable[Edge], marks: Sequence[str] = (), *, need_all: Container[str] = ()
+        self,
+        edges: Iterable[Edge],
+        marks: Sequence[str] = (),
+        *,
+        children: Mapping[str, Counted] = MappingProxyType({}),
     ) -> None:
-        """Write edges whatever is there, and marks of ended parents. `need_all`: children that need
-        all their dependencies."""
+        """Write edges whatever is there, and marks of ended parents. `children`: what is known of
+        the blocked ones."""
         writes: dict[int, list[Write]] = {}
         for edge in edges:
             self.known.forget((edge.parent, edge.child))
             self.ended.forget_edges(edge.parent)
-            message = self._message(edge, needs_all=edge.child in need_all)
+            child = children.get(edge.child)
+            needs_all = child is not None and not child.counts_failures()
+            of_many = child is not None and child.needs_all_of_many(edge.parent)
+            message = self._message(edge, needs_all=needs_all, of_many=of_many)
             writes.setdefault(self.partition(edge.parent), []).append(message)
         for partition, records in enumerate(self.records):
             mine = [parent for parent in marks if self.partition(parent) == partition]
@@ -212,7 +246,7 @@ class Edges:
     def over(self, new: KnownEdge) -> Write:
         """The message of an edge that is written over the one at the position it has so far;
         refused if a newer one exists."""
-        subject, body, _ = self._message(new.edge, needs_all=new.needs_all)
+        subject, body, _ = self._message(new.edge, needs_all=new.needs_all, of_many=new.of_many)
         return subject, body, {GUARD: str(new.seq)}
 
     def written(self, new: Iterable[KnownEdge], seqs: Iterable[int]) -> list[Pair]:
@@ -232,9 +266,9 @@ class Edges:
             for some in in_batches(of_partition, TOGETHER):
                 await records.js.write(records.subjects.stream, some)
 
-    def _message(self, edge: Edge, *, needs_all: bool) -> Write:
+    def _message(self, edge: Edge, *, needs_all: bool, of_many: bool) -> Write:
         subject = self._at(edge.parent).subjects.of("e", edge.parent, edge.child)
-        return subject, encoded(edge, needs_all=needs_all), None
+        return subject, encoded(edge, needs_all=needs_all, of_many=of_many), None
 
     # --- telling ---
 
@@ -266,7 +300,8 @@ class Edges:
         await self.change(there.values(), lambda edge: replace(edge, loads=False, settled=True))
         # If the edge was not settled, the parent has mostly not ended; if its deletion was put off
         # all the same, the deletion is tried again a minute later.
-        await self.free({k.edge.parent for k in there.values() if k.edge.settled}, now)
+        settled = [k for k in there.values() if k.edge.settled or k.is_settled_by_count]
+        await self.free({known.edge.parent for known in settled}, now)
 
     async def unlink(self, pairs: Sequence[Pair], now: int) -> None:
         """Remove edges."""

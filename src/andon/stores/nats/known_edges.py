@@ -31,11 +31,19 @@ class KnownEdge(NamedTuple):
     needs_all: bool = False
     """Whether the child is known to need all its dependencies, so that those that fail it are not
     counted."""
+    of_many: bool = False
+    """Whether the child is known to need all of many, and this one is counted."""
 
     @property
     def pair(self) -> Pair:
         """Parent and child."""
         return self.edge.parent, self.edge.child
+
+    @property
+    def is_settled_by_count(self) -> bool:
+        """Whether a parent that satisfies the child writes nothing here: that the child counts it
+        says as much, and the edge is kept, and written over, until the child has ended."""
+        return self.of_many and self.edge.loads
 
 
 class KnownEdges:

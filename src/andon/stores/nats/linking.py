@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from andon.contract.edges import Edge, Ended, Link
 from andon.contract.limits import in_batches
 from andon.model.words import State
-from andon.stores.nats.counts import Counted, is_blocked
+from andon.stores.nats.counts import Counted
 from andon.stores.nats.edges import TOGETHER, Edges, is_over, is_possible, state_of
 from andon.stores.nats.jetstream import CONFLICT
 from andon.stores.nats.known_edges import KnownEdge, Pair
@@ -31,7 +31,7 @@ class Linking:
         links = [link for link in links if is_possible("A link", link.child)]
         for link in links:
             self._edges.counts[self._edges.partition(link.child)].waits_again(link.child)
-        blocked = await self._blocked(link.child for link in links)
+        blocked = await self._edges.blocked(link.child for link in links)
         ends: list[Ended] = []
         loading: list[tuple[str, Link]] = []
         wanted: dict[str, list[Link]] = {}
@@ -50,40 +50,23 @@ class Linking:
                 else:
                     wanted.setdefault(parent, []).append(link)
         await self._load(loading)
-        need_all = {child for child, one in blocked.items() if not one.counts_failures()}
-        return [*ends, *await self._link(wanted, need_all, now)]
-
-    async def _blocked(self, ids: Iterable[str]) -> dict[str, Counted]:
-        """Those of the tasks that are blocked, and the counts of each."""
-        children: dict[str, StoredRecord] = {}
-        unread: list[str] = []
-        for child in ids:
-            stored = self._edges.lately(child)
-            if stored is not None and is_blocked(stored):
-                children[child] = stored
-            else:
-                unread.append(child)
-        if unread:
-            children |= await self._edges.records_of(unread)
-        found: dict[str, Counted] = {}
-        for partition, counts in enumerate(self._edges.counts):
-            mine = {c: children[c] for c in children if self._edges.partition(c) == partition}
-            found |= await counts.read(mine)
-        return found
+        return [*ends, *await self._link(wanted, blocked, now)]
 
     async def _load(self, loading: Sequence[tuple[str, Link]]) -> None:
         """Keep the results of dependencies whose edges did not load them."""
         there = await self._edges.those((parent, link.child) for parent, link in loading)
         edges: list[Edge] = []
         for parent, link in loading:
-            old = there[parent, link.child].edge if (parent, link.child) in there else None
-            if old is None or not (old.loads and old.settled):
-                any_end = link.any_end if old is None else old.any_end
+            known = there.get((parent, link.child))
+            if known is not None and known.is_settled_by_count:
+                continue
+            if known is None or not (known.edge.loads and known.edge.settled):
+                any_end = link.any_end if known is None else known.edge.any_end
                 edges.append(Edge(parent, link.child, True, any_end, True))
         await self._edges.write(edges)
 
     async def _link(
-        self, wanted: Mapping[str, Sequence[Link]], need_all: Container[str], now: int
+        self, wanted: Mapping[str, Sequence[Link]], blocked: Mapping[str, Counted], now: int
     ) -> list[Ended]:
         ends: list[Ended] = []
         open_ = list(wanted)
@@ -103,7 +86,7 @@ class Linking:
                     first += lacks
                     marks += [parent] if parent in over else []
                     bumped.setdefault(self._edges.partition(parent), []).append(record)
-            await self._edges.write(first, marks, need_all=need_all)
+            await self._edges.write(first, marks, children=blocked)
             again = await self._bump(bumped)
             ends += [
                 Ended(link.child, parent, state, link.any_end)

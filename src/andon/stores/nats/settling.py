@@ -25,15 +25,17 @@ async def settle(edges: Edges, settlements: Sequence[Settlement], now: int) -> l
     }
     pairs = [(s.parent, s.child) for s in possible.values() if is_token(s.parent)]
     there = await edges.seen(pairs)
-    told = [
-        known._replace(edge=_told(known.edge)) for known in there.values() if not known.edge.settled
-    ]
+    satisfied = {(s.parent, s.child) for s in possible.values() if s.satisfied}
+    unsettled = [known for known in there.values() if not known.edge.settled]
+    by_count = {k.pair: k for k in unsettled if k.is_settled_by_count and k.pair in satisfied}
+    told = [k._replace(edge=_told(k.edge)) for k in unsettled if k.pair not in by_count]
     by_partition: dict[int, dict[int, Settlement]] = {}
     for position, s in possible.items():
         edge = there.get((s.parent, s.child))
         if edge is not None and edge.needs_all and not s.satisfied:
             continue  # a dependency that fails it is not counted: it can never run
         by_partition.setdefault(edges.partition(s.child), {})[position] = s
+    over: set[str] = set()
     for partition, records in enumerate(edges.records):
         mine = [known for known in told if edges.partition(known.edge.parent) == partition]
         settling = _Settling(records, edges.counts[partition], by_partition.get(partition, {}))
@@ -42,7 +44,11 @@ async def settle(edges: Edges, settlements: Sequence[Settlement], now: int) -> l
         await edges.change((await edges.those(refused)).values(), _told)
         for position, left in settling.outcomes.items():
             outcomes[position] = left
-    await edges.free({known.edge.parent for known in told}, now)
+        over |= settling.over
+    # A child that waits no longer counts nothing.
+    uncounted = [known for (_, child), known in by_count.items() if child in over]
+    await edges.change(uncounted, _told)
+    await edges.free({known.edge.parent for known in (*told, *uncounted)}, now)
     return outcomes
 
 
@@ -63,6 +69,8 @@ class _Settling:
             self._of_child.setdefault(s.child, {})[position] = s
         self._kept: dict[str, Counted] = {}
         self.outcomes: dict[int, int] = {}
+        self.over: set[str] = set()
+        """Children that were found to wait no longer."""
 
     async def run(self, first: Sequence[Write]) -> list[int]:
         """Make these writes and count; repeat the count of children that have moved meanwhile.
@@ -92,7 +100,7 @@ class _Settling:
             plans |= await self._read(counted, unread)
             newest: dict[str, int] = {}
             for child, counts in plans.items():
-                writes += [self._counts.guarded(write, child, counted[child]) for write in counts]
+                writes += counts
                 if counts:
                     newest[child] = len(writes) - 1
             seqs = await self._records.js.write(self._records.subjects.stream, writes)
@@ -114,7 +122,7 @@ class _Settling:
         """A count to write again, to learn whether what is remembered of the child still holds."""
         for s in self._of_child[child].values():
             if s.satisfied and s.parent in counted.satisfied:
-                return [self._counts.write(s)]
+                return self._counts.writes(child, counted, [s])
         return []
 
     async def _read(
@@ -137,17 +145,18 @@ class _Settling:
 
     def _tell_over(self, children: Sequence[str]) -> None:
         """Note children that wait no longer."""
+        self.over.update(children)
         for child in children:
             for position, s in self._of_child[child].items():
                 self.outcomes[position] = 0 if s.satisfied else -1
 
     def _count(self, child: str, counted: Counted) -> list[Write]:
-        writes: list[Write] = []
+        new: list[Settlement] = []
         for position, s in self._of_child[child].items():
             if counted.add(s):
-                writes.append(self._counts.write(s))
+                new.append(s)
             self.outcomes[position] = counted.left(satisfied=s.satisfied)
-        return writes
+        return self._counts.writes(child, counted, new)
 
     async def _look(self, written: dict[str, tuple[Counted, int]], own: Sequence[int]) -> None:
         """Read what other processes have counted meanwhile: the last of them must see that the join

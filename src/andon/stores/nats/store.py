@@ -238,8 +238,7 @@ class NatsStore:
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
         self._open  # noqa: B018 - refuses a closed store
-        [edges] = await self._dependents.page([(parent, after)], limit)
-        return edges
+        return await self._dependents.page(parent, after, limit)
 
     async def dependents_of_each(
         self, parents: Sequence[tuple[str, str]], limit: int
@@ -254,7 +253,7 @@ class NatsStore:
         await self._open.run_to_end(self._open.edges.unlink(edges, self.now()))
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
-        return await take_unsettled(self._open.edges.records, limit, self.now())
+        return await take_unsettled(self._open.edges, limit, self.now())
 
     # --- moving in from another store ---
 

@@ -8,7 +8,8 @@
     d.A.B                a timer that has fired
     k.TOKEN              the tasks of a claim
     u.KEY                the task that reserved a unique key
-    e.PARENT.CHILD       an edge; f.CHILD.PARENT: a counted dependency
+    e.PARENT.CHILD       an edge
+    f.CHILD.PARENT, f.CHILD.g.TOKEN  a counted dependency, or several
     x.PARENT, x.g.TOKEN  the mark of an end, or of several
     z.ID.REVISION        the mark of a dead letter
     n.day.DAY, n.at      the daily history, and up to where the log was added up in it
