@@ -36,7 +36,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     bare: bool = False
     """Only the fields for a list, and what a record waits for, are needed. A store that has these
     at hand leaves out arguments, headers, result, progress, events, errors and all runs but the
-    last."""
+    last. Its pages after the first may show tasks as they were up to a second before."""
 
 
 class Page(msgspec.Struct, frozen=True):

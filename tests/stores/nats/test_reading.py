@@ -8,7 +8,8 @@ from conformance.kit import Kit
 
 from andon.contract.queries import Query
 from andon.lifecycle.commands import Complete, Release
-from andon.stores.nats import NatsStore, changes, subqueues
+from andon.model.words import State
+from andon.stores.nats import NatsStore, changes, index, subqueues
 from andon.stores.nats.changes import changes_since, read_dense
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.jetstream import JetStream, seq_of, subject_of
@@ -137,6 +138,35 @@ async def test_a_bare_list_reads_no_record_again(kit: Kit, monkeypatch: pytest.M
     assert [task.id for task in bare.tasks] == [task.id for task in whole.tasks]
     assert len(bare.tasks) == len(tasks)
     assert traffic.taken()[1] == 0
+
+
+async def test_the_further_pages_of_a_bare_list_do_not_read_what_is_written_meanwhile(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "_PAGES_S", 3600.0)
+    tasks = await kit.submit_many(30, group="g")
+    first = await kit.store.find(Query(group="g", limit=10, bare=True))
+    await kit.claim(30)
+    traffic = Traffic(monkeypatch)
+    second = await kit.store.find(Query(group="g", limit=10, bare=True, cursor=first.cursor))
+    assert traffic.taken()[2] == 0
+    whole = await kit.store.find(Query(group="g", limit=10, cursor=second.cursor))
+    found = [*first.tasks, *second.tasks, *whole.tasks]
+    assert {task.id for task in found} == {task.id for task in tasks}
+    assert [t.state for t in whole.tasks] == [State.ACTIVE] * 10
+    again = await kit.store.find(Query(group="g", limit=10, bare=True))
+    assert [t.state for t in again.tasks] == [State.ACTIVE] * 10
+
+
+async def test_the_further_pages_of_a_bare_list_are_read_anew_a_second_later(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "_PAGES_S", 0.0)
+    await kit.submit_many(20, group="g")
+    first = await kit.store.find(Query(group="g", limit=10, bare=True))
+    await kit.claim(20)
+    second = await kit.store.find(Query(group="g", limit=10, bare=True, cursor=first.cursor))
+    assert [t.state for t in second.tasks] == [State.ACTIVE] * 10
 
 
 async def test_a_line_nobody_joined_for_long_is_read_from_its_beginning_and_loses_nothing(

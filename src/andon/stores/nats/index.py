@@ -10,6 +10,7 @@ message that every claim from (or create into) a limited queue writes over in th
 
 import asyncio
 import logging
+import math
 import time
 from collections.abc import Iterable, Sequence
 
@@ -43,6 +44,10 @@ _STALE_S = 300.0
 """An index that was not used for so long is built anew: what deleted tasks leave may be gone by
 then."""
 
+_PAGES_S = 1.0
+"""For how long the further pages of a bare list show what the index had at the first. While tasks
+run at full speed, each page would otherwise read all that they write meanwhile."""
+
 
 _Read = tuple[int, RecordBody, Task | None, int]
 """Place in the sub-queue, body without payload, what is indexed (None: the record is indexed no
@@ -69,6 +74,7 @@ class Index:
         self._unapplied: list[list[_Read]] = [[] for _ in range(count)]
         """Of each partition, what was read up to the position and is not in the index yet."""
         self._seqs: dict[str, int] = {}
+        self._read_at = -math.inf  # when all was read, monotonic seconds
         self.broken: list[set[str]] = [set() for _ in range(count)]
         """Of each partition, pending tasks that do not decode: the index lists them nowhere
         else."""
@@ -93,6 +99,7 @@ class Index:
             for partition, records in enumerate(self._context.records):
                 await self._read_changes(partition, records)
                 self._apply_changes(partition)
+            self._read_at = time.monotonic()
 
     async def _read_changes(self, partition: int, records: RecordCache) -> None:
         """Read what was written since the last time: all of it up to what this process knows of.
@@ -221,7 +228,11 @@ class Index:
     async def find(self, query: Query) -> Page:
         """A page: the ids are from the index; the tasks are read, unless the index has all the
         fields asked for."""
-        await self.sync(whole=True)
+        is_young = self._whole and time.monotonic() - self._read_at < _PAGES_S
+        if query.bare and query.cursor and is_young:
+            await asyncio.sleep(0)  # other tasks of the process want to run between the pages
+        else:
+            await self.sync(whole=True)
         page = self.tables.lists.find(query)
         if query.bare:
             return page
