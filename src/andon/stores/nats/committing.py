@@ -234,7 +234,9 @@ class _Commit:
         freed, gone, untied = self._freed, self._gone, self._untied
         self._freed, self._gone, self._untied = {}, [], []
         if freed:
-            context.in_background(edges.counts[self._partition].forget(freed))
+            counts = edges.counts[self._partition]
+            counts.note_over(freed)
+            context.in_background(counts.forget(freed))
         if gone:
             await edges.forget(gone)
         if untied:

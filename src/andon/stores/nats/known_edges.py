@@ -41,8 +41,9 @@ class KnownEdge(NamedTuple):
 
     @property
     def is_settled_by_count(self) -> bool:
-        """Whether a parent that satisfies the child writes nothing here: that the child counts it
-        says as much, and the edge is kept, and written over, until the child has ended."""
+        """Whether the edge is not written when it is settled by a parent that satisfies the child,
+        or after the child waits no longer. That the child counts the parent, or does not wait, says
+        as much, and the edge is kept, and written over, until the child has ended."""
         return self.of_many and self.edge.loads
 
 

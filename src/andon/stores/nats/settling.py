@@ -9,6 +9,7 @@ from andon.contract.edges import Edge, Settlement
 from andon.stores.nats.counts import Counted, Counts
 from andon.stores.nats.edges import Edges, is_possible
 from andon.stores.nats.jetstream import CONFLICT, Write
+from andon.stores.nats.known_edges import KnownEdge
 from andon.stores.nats.subjects import is_token
 
 if TYPE_CHECKING:
@@ -26,16 +27,26 @@ async def settle(edges: Edges, settlements: Sequence[Settlement], now: int) -> l
     pairs = [(s.parent, s.child) for s in possible.values() if is_token(s.parent)]
     there = await edges.seen(pairs)
     satisfied = {(s.parent, s.child) for s in possible.values() if s.satisfied}
-    unsettled = [known for known in there.values() if not known.edge.settled]
-    by_count = {k.pair: k for k in unsettled if k.is_settled_by_count and k.pair in satisfied}
-    told = [k._replace(edge=_told(k.edge)) for k in unsettled if k.pair not in by_count]
+
+    def is_told_by_child(known: KnownEdge) -> bool:
+        """Whether the child says that the edge is settled: it counts the parent, or waits no longer
+        (`Edges.unsettled`)."""
+        child = known.edge.child
+        return known.is_settled_by_count and (
+            known.pair in satisfied or edges.counts[edges.partition(child)].is_over(child)
+        )
+
+    told = [
+        known._replace(edge=_told(known.edge))
+        for known in there.values()
+        if not known.edge.settled and not is_told_by_child(known)
+    ]
     by_partition: dict[int, dict[int, Settlement]] = {}
     for position, s in possible.items():
         edge = there.get((s.parent, s.child))
         if edge is not None and edge.needs_all and not s.satisfied:
             continue  # a dependency that fails it is not counted: it can never run
         by_partition.setdefault(edges.partition(s.child), {})[position] = s
-    over: set[str] = set()
     for partition, records in enumerate(edges.records):
         mine = [known for known in told if edges.partition(known.edge.parent) == partition]
         settling = _Settling(records, edges.counts[partition], by_partition.get(partition, {}))
@@ -44,11 +55,7 @@ async def settle(edges: Edges, settlements: Sequence[Settlement], now: int) -> l
         await edges.change((await edges.those(refused)).values(), _told)
         for position, left in settling.outcomes.items():
             outcomes[position] = left
-        over |= settling.over
-    # A child that waits no longer counts nothing.
-    uncounted = [known for (_, child), known in by_count.items() if child in over]
-    await edges.change(uncounted, _told)
-    await edges.free({known.edge.parent for known in (*told, *uncounted)}, now)
+    await edges.free({known.edge.parent for known in told}, now)
     return outcomes
 
 
@@ -69,8 +76,6 @@ class _Settling:
             self._of_child.setdefault(s.child, {})[position] = s
         self._kept: dict[str, Counted] = {}
         self.outcomes: dict[int, int] = {}
-        self.over: set[str] = set()
-        """Children that were found to wait no longer."""
 
     async def run(self, first: Sequence[Write]) -> list[int]:
         """Make these writes and count; repeat the count of children that have moved meanwhile.
@@ -145,7 +150,6 @@ class _Settling:
 
     def _tell_over(self, children: Sequence[str]) -> None:
         """Note children that wait no longer."""
-        self.over.update(children)
         for child in children:
             for position, s in self._of_child[child].items():
                 self.outcomes[position] = 0 if s.satisfied else -1
