@@ -288,8 +288,8 @@ class Counts:
         found: dict[str, list[Reply]] = {}
         asked = [subjects.of("f", child, ">") for child in rest]
         for msg in await records.last(asked) if rest else ():
-            if msg.data:
-                found.setdefault(_child_of(msg), []).append(msg)
+            if msg.data and (child := _child_of(msg)) in freed:
+                found.setdefault(child, []).append(msg)
         many += [child for child, messages in found.items() if len(messages) > _FEW]
         writes = [tombstone(msg) for c in found if c not in many for msg in found[c]]
         await records.js.write(subjects.stream, writes)
