@@ -11,12 +11,14 @@ import itertools
 import math
 import random
 import statistics
+import sys
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import board_stores
+import store_servers
 from board_looking import QUEUE, left, looked_at
 from board_served import Served
 from board_stores import Filled, cpu_of
@@ -32,6 +34,9 @@ _SETTLES_S = 0.25  # after they have come or gone
 _GUESS = 8_000.0  # tasks a second, of the first drain
 _SPARE = 1.15  # the machine may go faster than in the last drain
 _DRAWS = 2_000
+_SETTLED_EVERY = 16
+"""After so many drains a server may tidy up. A log of Redis grows with each, and with tens of
+gigabytes of it the server does not answer for many seconds."""
 
 Turn = dict[str, float]
 
@@ -56,9 +61,12 @@ async def viewers(store: Filled, turn_s: float, drains: int, *, delete: bool) ->
                     block = await _block(meter, orders[tries % len(orders)], turn_s)
                 if delete:
                     await board_stores.emptied(store.url, QUEUE)
+                if tries % _SETTLED_EVERY == 0:
+                    await asyncio.to_thread(store_servers.settle, store.kind, store.url)
                 rate = max(turn["rate"] for turn in block.values())
                 if all(turn["left"] for turn in block.values()) and tries > 1:
                     blocks.append(block)  # the first one warms what the others find warm
+                print(f"  {store.kind}: {len(blocks)} of {drains} drains", file=sys.stderr)
     finally:
         served.close()
     return _told(blocks)
