@@ -6,9 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from andon.lifecycle import commands as c
+from andon.lifecycle.fan_out import run_header
 from andon.lifecycle.indexes import entry_of
 from andon.lifecycle.timers import (
     VERIFY_EACH_MS,
+    VERIFY_FANNED_OUT_MS,
     VERIFY_FIRST_MS,
     VERIFY_MOST_MS,
     next_timer,
@@ -142,6 +144,13 @@ def test_a_blocked_task_with_many_dependencies_asks_later() -> None:
     asks = NOW + 9_000 * VERIFY_EACH_MS
     assert next_timer(task) == asks
     assert rearm(task, asks) == asks + 9_000 * VERIFY_EACH_MS
+
+
+def test_a_task_that_a_run_fanned_out_asks_later() -> None:
+    task = in_state(State.BLOCKED, headers=run_header("scan", "its-run"))
+    asks = NOW + VERIFY_FANNED_OUT_MS
+    assert next_timer(task) == asks
+    assert rearm(task, asks) == asks + VERIFY_FANNED_OUT_MS
 
 
 def test_a_blocked_task_still_expires_while_it_asks() -> None:

@@ -10,6 +10,7 @@ fires is not.
 from andon.lifecycle.apply import kept_for
 from andon.lifecycle.births import owes
 from andon.lifecycle.commands import Command, Delete, Due, Expire, Fail, Lose, Recur, Silence
+from andon.lifecycle.fan_out import fanned_out_by
 from andon.model.policy import Policy
 from andon.model.task import Status, Task, TaskError
 from andon.model.words import TERMINAL, Reason, State
@@ -18,10 +19,12 @@ _PENDING, _ACTIVE = State.PENDING, State.ACTIVE
 """The enum members that every written record needs, see `admission`."""
 
 VERIFY_FIRST_MS = 5_000
+VERIFY_FANNED_OUT_MS = 30_000
 VERIFY_EACH_MS = 2
 VERIFY_MOST_MS = 300_000
 """A blocked task asks again about its dependencies after 5 s, or 2 ms for each of them if that is
-longer, because it asks about all of them; then less and less often, every 5 min at the least
+longer, because it asks about all of them; one that a run fanned out asks after 30 s, because that
+run may store thousands beside it before it ends. Then less and less often, every 5 min at the least
 (docs/rulings.md, R8).
 
 The process that ends a dependency notifies its dependents, and timekeepers look every 5 s (every
@@ -77,7 +80,9 @@ def rearm(task: Task, now: int) -> int | None:
 
 def _asks_after(task: Task) -> int:
     """How long a blocked task waits to be notified before it asks by itself, ms."""
-    return max(VERIFY_FIRST_MS, VERIFY_EACH_MS * len(task.definition.dependencies))
+    definition = task.definition
+    first = VERIFY_FANNED_OUT_MS if fanned_out_by(definition.headers) else VERIFY_FIRST_MS
+    return max(first, VERIFY_EACH_MS * len(definition.dependencies))
 
 
 def _blocked_since(task: Task) -> int:

@@ -131,6 +131,20 @@ async def test_a_deletion_put_off_for_a_join_is_due_again_when_it_lets_go(kit: K
     await kit.due(parents[0].id)
 
 
+async def test_what_a_join_lets_go_before_it_ends_is_not_read(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parents = await kit.submit_many(MANY)
+    ids = tuple(parent.id for parent in parents)
+    child = await kit.submit(dependencies=ids, load_dependencies=True)
+    await kit.store.link([Link(child.id, ids, loads=True)])
+    await kit.move(await kit.there(child.id), Cancel())
+    traffic = Traffic(monkeypatch)
+    await kit.store.release_edges([(parent, child.id) for parent in ids])
+    written, read, _ = traffic.taken()
+    assert (written, read) == (MANY, MANY), "the edges, and none of their parents' records"
+
+
 async def test_a_dependency_that_is_run_again_has_satisfied_for_good(kit: Kit) -> None:
     child, parents = await loading(kit)
     await tell(kit, child, parents[:20])

@@ -298,10 +298,15 @@ class Edges:
         pairs = [pair for pair in pairs if is_token(pair[0]) and is_possible("An edge", pair[1])]
         there = await self.seen(pairs)
         await self.change(there.values(), lambda edge: replace(edge, loads=False, settled=True))
-        # If the edge was not settled, the parent has mostly not ended; if its deletion was put off
-        # all the same, the deletion is tried again a minute later.
-        settled = [k for k in there.values() if k.edge.settled or k.is_settled_by_count]
-        await self.free({known.edge.parent for known in settled}, now)
+        # If the edge was not settled, as far as is known here, the parent has mostly not ended;
+        # if its deletion was put off all the same, the deletion is tried again a minute later.
+        over = {
+            known.edge.parent
+            for known in there.values()
+            if known.edge.settled
+            or (known.is_settled_by_count and self.ended.is_known(known.edge.parent))
+        }
+        await self.free(over, now)
 
     async def unlink(self, pairs: Sequence[Pair], now: int) -> None:
         """Remove edges."""

@@ -53,6 +53,10 @@ class EndedTasks:
         if len(self._ended) > _MOST:
             self._ended.popitem(last=False)
 
+    def is_known(self, task_id: str) -> bool:
+        """Whether its end is remembered."""
+        return task_id in self._ended
+
     def may_be_over(self, task_id: str, now: int) -> bool:
         """Whether its deletion may have been put off already."""
         ended = self._ended.get(task_id)
