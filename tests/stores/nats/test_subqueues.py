@@ -111,7 +111,7 @@ async def test_lost_hints_are_made_up_for(kit: Kit, monkeypatch: pytest.MonkeyPa
     queues = await some_queues(kit)
     other = await kit.again()
 
-    async def nobody(*_: object) -> None: ...
+    def nobody(*_: object) -> None: ...
 
     monkeypatch.setattr(context_of(other), "hint", nobody)
     task = kit.record(queue=queues[7])

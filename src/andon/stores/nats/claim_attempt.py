@@ -56,7 +56,7 @@ class ClaimAttempt:
         if key is not None:
             self.context.drop_key(key, task.id, task.status.revision)
 
-    async def hint(self) -> None:
+    def hint(self) -> None:
         """Hint to listeners what this claim changed."""
         topics = [*self._aside, *(run_topic(task.id) for task in self.claimed)]
         if self.claimed:
@@ -66,7 +66,7 @@ class ClaimAttempt:
         if self._due:
             topics.append(TIMER_TOPIC)
         if topics:
-            await self.context.hint(topics)
+            self.context.hint(topics)
 
     # --- repeats ---
 

@@ -123,7 +123,7 @@ class Claims:
         if not claim.claimed and not limited and await claim.is_repeat():
             assert claim.repeat is not None
             return claim.repeat
-        await claim.hint()
+        claim.hint()
         return claim.claimed
 
 

@@ -125,7 +125,7 @@ class _Commit:
             records = {}
             await self._clean_up()
         if self._topics:
-            await self._context.hint(self._topics)
+            self._context.hint(self._topics)
 
     async def _judge(self, change: Change, stored: StoredRecord | None) -> Changed | None:
         """The outcome, if the record as it stands decides it; None: write the change."""

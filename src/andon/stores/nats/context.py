@@ -73,10 +73,11 @@ class StoreContext:
         keys = self.keys[self.partition(key)]
         self.in_background(keys.drop(key, task_id, revision))
 
-    async def hint(self, topics: Iterable[str]) -> None:
+    def hint(self, topics: Iterable[str]) -> None:
         """Send hints, in this process and to others."""
-        for subject, payload in self.hints.notify(topics).items():
-            await self.js.hint(subject, payload)
+        hints = self.hints.notify(topics)
+        if hints:
+            self.js.hint(hints)
 
     def timer_topic(self, ats: Iterable[int]) -> list[str]:
         """The topic to hint if one of the timers is near."""

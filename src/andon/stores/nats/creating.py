@@ -113,7 +113,7 @@ async def create(context: StoreContext, index: Index, tasks: Sequence[Task]) -> 
                 positions=of_queue,
                 outcomes=outcomes,
             )
-    await _hint(context, new, outcomes, new_queue=new_queue)
+    _hint(context, new, outcomes, new_queue=new_queue)
     return [outcome for outcome in outcomes if outcome is not None]
 
 
@@ -154,13 +154,14 @@ async def _create(
         mine = positions_here
         records = context.records[partition]
         timers = [timer for position in mine if (timer := new[position].timer) is not None]
-        first = schedules(records.subjects, timers, context.clock.now())
+        first = schedules(records.subjects, timers, context.clock.now()) if timers else []
         first += [
             dead_letter_mark(records.subjects, one.task.id, one.task.status.revision)
             for one in (new[position] for position in mine)
             if one.effects.dead_letter_in
         ]
-        await records.js.write(records.subjects.stream, first)
+        if first:
+            await records.js.write(records.subjects.stream, first)
         writes = {position: new[position].write for position in mine}
         while mine:
             seqs = await records.js.write(
@@ -324,7 +325,7 @@ async def _write_limited(
     return True
 
 
-async def _hint(
+def _hint(
     context: StoreContext,
     new: dict[int, _New],
     outcomes: Sequence[Created | None],
@@ -339,4 +340,4 @@ async def _hint(
             topics.append(task_topic(one.task.id))
             topics += topics_of(one.effects, now)
     if topics:
-        await context.hint(topics)
+        context.hint(topics)

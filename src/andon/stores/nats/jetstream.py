@@ -12,7 +12,7 @@ import itertools
 import logging
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -314,10 +314,14 @@ class JetStream:
         self.acked[stream] = max(seq, self.acked.get(stream, 0))
         return seq
 
-    async def hint(self, subject: str, payload: bytes) -> None:
-        """Publish messages that may be lost."""
+    def hint(self, hints: Mapping[str, bytes]) -> None:
+        """Publish messages that may be lost, by subject, as one piece. One that the server would
+        not take is left out, so that the others are sent."""
+        most = self.most_bytes
         with contextlib.suppress(Exception):
-            self.client.send([(subject, "", payload, None)])
+            self.client.send(
+                [(subject, "", data, None) for subject, data in hints.items() if len(data) <= most]
+            )
 
     # --- reading ---
 

@@ -125,7 +125,7 @@ class RenewalThread:
         verdicts = await renew(self._records, renewals, self._clock)
         topics = progress_topics(renewals)
         if topics:
-            await self._js.hint(f"{hint_root}task", encoded(topics))
+            self._js.hint({f"{hint_root}task": encoded(topics)})
         return verdicts
 
     def close(self) -> None:

@@ -63,7 +63,7 @@ async def restore(context: StoreContext, snapshots: Sequence[Snapshot]) -> list[
         seqs = await records.js.write(stream, writes)
         for i, seq in zip(mine, seqs, strict=True):
             outcomes[i] = seq > CONFLICT
-        await context.hint(topics)
+        context.hint(topics)
     return outcomes
 
 

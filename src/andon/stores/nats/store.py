@@ -191,7 +191,7 @@ class NatsStore:
     async def renew(self, renewals: Sequence[Renewal]) -> list[Verdict]:
         context = self._open
         verdicts = await context.run_to_end(renew(context.records, renewals, self._clock))
-        await context.hint(progress_topics(renewals))
+        context.hint(progress_topics(renewals))
         return verdicts
 
     def renew_blocking(self, renewals: Sequence[Renewal]) -> list[Verdict]:
@@ -216,7 +216,7 @@ class NatsStore:
         )
         due, topics = await context.run_to_end(taking)
         if topics:
-            await context.hint(topics)
+            context.hint(topics)
         return due
 
     async def rearm(self, timers: Sequence[tuple[str, int | None]]) -> None:
@@ -226,7 +226,7 @@ class NatsStore:
             mine = [t for t in good if self.partition_of(t[0]) == partition]
             await context.timers[partition].rearm(mine, self.now())
         ats = [at for _, at in good if at is not None]
-        await context.hint(context.timer_topic(ats))
+        context.hint(context.timer_topic(ats))
 
     # --- dependencies ---
 
@@ -328,7 +328,7 @@ class NatsStore:
         context = self._open
         if not await context.run_to_end(context.fleet.put_queue(config, expect)):
             return False
-        await context.hint([CONFIG_TOPIC, ready_topic(config.name)])
+        context.hint([CONFIG_TOPIC, ready_topic(config.name)])
         return True
 
     async def types(self) -> list[TypeInfo]:
@@ -336,7 +336,7 @@ class NatsStore:
 
     async def put_types(self, types: Sequence[TypeInfo]) -> None:
         await self._open.fleet.put_types(types)
-        await self._open.hint([CONFIG_TOPIC])
+        self._open.hint([CONFIG_TOPIC])
 
     async def workers(self) -> list[WorkerInfo]:
         return await self._open.fleet.workers()
