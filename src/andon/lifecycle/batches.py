@@ -6,6 +6,7 @@ value, never from identity. The same goes for runs that end together.
 """
 
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Generic, TypeVar
 
 import msgspec
@@ -50,32 +51,29 @@ def alike(tasks: Sequence[Task]) -> list[NewTasks]:
     if len(tasks) == 1:
         return [NewTasks(tasks[0].status, of_new(tasks[0]), tasks)]
     batches: list[NewTasks] = []
-    start = 0
-    for end in range(1, len(tasks) + 1):
-        first = tasks[start]
-        if end == len(tasks) or not begin_alike(first, tasks[end]):
-            batches.append(NewTasks(first.status, of_new(first), tasks[start:end]))
-            start = end
+    for _, group in groupby(tasks, beginning_of):
+        some = list(group)
+        batches.append(NewTasks(some[0].status, of_new(some[0]), some))
     return batches
 
 
-def begin_alike(one: Task, other: Task) -> bool:
-    """Whether two new records have one status, and definitions with the same index entry: these are
-    the fields of a definition that `indexes.entry_of` and `effects.of_new` read."""
-    a, b = one.definition, other.definition
+def beginning_of(task: Task) -> tuple[object, ...]:
+    """What a new record begins with: its status, and the fields of its definition that
+    `indexes.entry_of` and `effects.of_new` read. Records begin alike if these are equal."""
+    d = task.definition
     return (
-        one.status == other.status
-        and a.queue == b.queue
-        and a.name == b.name
-        and a.version == b.version
-        and a.key == b.key
-        and a.group == b.group
-        and a.unique_key == b.unique_key
-        and a.predecessor == b.predecessor
-        and len(a.dependencies) == len(b.dependencies)
-        and a.needs == b.needs
-        and a.tags == b.tags
-        and a.policy == b.policy
+        task.status,
+        d.queue,
+        d.name,
+        d.version,
+        d.key,
+        d.group,
+        d.unique_key,
+        d.predecessor,
+        len(d.dependencies),
+        d.needs,
+        d.tags,
+        d.policy,
     )
 
 

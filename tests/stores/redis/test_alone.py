@@ -1,5 +1,6 @@
 """Tasks submitted or claimed one by one: their shared beginning, and the reply of a claim."""
 
+import sys
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from andon.contract.outcomes import CreateKind
 from andon.lifecycle.admission import admit
 from andon.lifecycle.batches import alike
 from andon.model.task import Definition
+from andon.stores.kit.codec import encode
 from andon.stores.redis import beginnings, partitions, scripts
 from andon.stores.redis.partitions import Partitions
 
@@ -78,12 +80,14 @@ async def test_lone_tasks_of_a_millisecond_are_derived_and_packed_once(
 
 
 def test_the_arguments_of_the_newest_task_are_not_kept() -> None:
-    task = admit(Definition(id="t", name="job", args=b'["long"]'), NOW, "a write")
+    arguments = encode(["long"])
+    held = sys.getrefcount(arguments)
+    task = admit(Definition(id="t", name="job", args=arguments), NOW, "a write")
     newest = beginnings.NewestBeginning()
     newest.put(task, *alike([task]))
-    assert newest._newest is not None
-    assert newest._newest[0].definition.args == b""
     assert newest.of(task) is not None
+    del task
+    assert sys.getrefcount(arguments) == held
 
 
 @pytest.mark.parametrize("way", ["short", "long"])

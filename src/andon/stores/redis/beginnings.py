@@ -1,8 +1,6 @@
 """Packs the beginnings of plain tasks, as `create_plain.lua` and `create_alone.lua` take them."""
 
-from msgspec.structs import replace
-
-from andon.lifecycle.batches import NewTasks, begin_alike
+from andon.lifecycle.batches import NewTasks, beginning_of
 from andon.lifecycle.daily import day_of
 from andon.model.task import Status, Task
 from andon.stores.kit.codec import around_id, encode
@@ -44,21 +42,21 @@ class NewestBeginning:
     derived and packed except their definition, which is a fifth of a lone submit's Python."""
 
     def __init__(self) -> None:
-        self._newest: tuple[Task, Beginning] | None = None
+        self._newest: tuple[object, Beginning | None] = (None, None)
 
     def of(self, task: Task) -> Beginning | None:
         """The beginning of this task, if it is the same, by value."""
-        if self._newest is None:
-            return None
-        other, beginning = self._newest
-        # The length of the id stands in the event before the id.
-        is_same = begin_alike(other, task) and len(other.definition.id) == len(task.definition.id)
-        return beginning if is_same else None
+        told, beginning = self._newest
+        return beginning if told == _told_by(task) else None
 
     def put(self, task: Task, batch: NewTasks) -> Beginning:
         """The beginning of a plain task, the only one of its batch."""
         beginning = (encode((group_of(batch, 1),)), *in_common(task.status, task.definition.id))
-        # It is kept without its arguments: they may be large, and nothing here depends on them.
-        definition = replace(task.definition, args=b"")
-        self._newest = Task(definition=definition, status=task.status), beginning
+        self._newest = _told_by(task), beginning
         return beginning
+
+
+def _told_by(task: Task) -> object:
+    """All that a packed beginning is made from. The length of the id stands in the event before the
+    id."""
+    return len(task.definition.id), beginning_of(task)
