@@ -262,7 +262,7 @@ class Call:
     def _dump(self, arguments: dict[str, Any] | list[Any] | msgspec.Struct) -> bytes:
         try:
             payload = _encoder.encode(arguments)
-            if NULL in payload:  # seldom: most calls are not made to look
+            if payload.find(NULL) >= 0:  # seldom: most calls are not made to look
                 _numbers.check(arguments, payload)
             return payload
         except _ENCODE_ERRORS as error:

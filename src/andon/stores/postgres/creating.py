@@ -66,7 +66,7 @@ async def arguments_of_one(
     if await names.know(names_of(queue, definition.name, ready)):
         topics.add(CONFIG_TOPIC)
     lane = lane_of(queue, definition.name, ready, names, partition)
-    if lane is not None:
+    if lane is not None and lane not in names.lanes:
         await names.know_lanes((lane,))
     arguments: list[Any] = [
         definition.id,

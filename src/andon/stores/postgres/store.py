@@ -7,7 +7,7 @@ survives a power cut is the server's setting and `?synchronous_commit=`, and `in
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from andon.contract.edges import Edge, Ended, Link, Settlement
 from andon.contract.isolation import (
@@ -58,6 +58,9 @@ from andon.stores.postgres.reading import Reading
 from andon.stores.postgres.renewing import Renewer, columns_of, progressed
 from andon.stores.postgres.server import Server
 from andon.stores.postgres.timers import Timers
+
+if TYPE_CHECKING:
+    from types import CoroutineType
 
 
 class PostgresStore:
@@ -151,10 +154,12 @@ class PostgresStore:
 
     # --- the life of a task ---
 
-    async def create(self, tasks: Sequence[Task]) -> list[Created]:
-        return await each_alone(self._create, tasks, create_refused) if tasks else []
+    def create(self, tasks: Sequence[Task]) -> "CoroutineType[Any, Any, list[Created]]":
+        return each_alone(self._create, tasks, create_refused)
 
     async def _create(self, tasks: Sequence[Task]) -> list[Created]:
+        if not tasks:
+            return []
         if len(tasks) == 1 and await self._created_alone(tasks[0]):
             return [CREATED]
         repeats = first_repeat(tasks)

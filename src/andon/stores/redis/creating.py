@@ -78,8 +78,11 @@ async def _create_alone(at: Partitions, task: Task, beginning: Beginning) -> lis
     group, status, begun = beginning
     parts = (status, begun, definition.id, encode(definition), definition.digest)
     reply = await at.run_packed("create", partition, group, parts, last=at.handed_off, spin=True)
-    at.handed_off = reply[1:] == [_HANDED_OFF]
-    return [CREATED if len(reply) == 1 else _outcome(reply[1])]
+    if len(reply) == 1:
+        at.handed_off = False
+        return [CREATED]
+    at.handed_off = reply[1] == _HANDED_OFF
+    return [_outcome(reply[1])]
 
 
 def _is_plain(effects: Effects) -> bool:
