@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from servers import on_clock
 
-from andon.engine import notifying, timekeeper
+from andon.engine import dependencies, notifying, timekeeper
 from andon.lifecycle.commands import Complete, Fail, Rerun
 from andon.model.errors import StoreUnavailable
 from andon.model.task import Task, TaskError
@@ -28,6 +28,12 @@ def store(url: str, clock: Clock) -> Any:
 @pytest.fixture
 def faulty(store: Any) -> Faulty:
     return store
+
+
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work that is gathered is done when somebody waits for it."""
+    monkeypatch.setattr(dependencies, "_GATHERS_S", 3600.0)
 
 
 async def submitted(shop: Shop, ids: list[str], **fields: Any) -> None:
@@ -247,3 +253,23 @@ async def test_while_the_store_is_away_nothing_is_told_and_after_it_all_is(
     await shop.engine.timekeeper.housekeep()
     await shop.told()
     assert await shop.state("closing") is State.PENDING
+
+
+@pytest.mark.usefixtures("patient")
+async def test_results_that_nobody_needs_any_more_are_released_together(
+    shop: Shop, faulty: Faulty
+) -> None:
+    await submitted(shop, ["p0", "p1", "p2"])
+    for number in range(3):
+        loads = {"dependencies": (f"p{number}",), "load_dependencies": True}
+        await submitted(shop, [f"c{number}"], **loads)
+    await report(shop, await shop.claim(3), Complete())
+    faulty.calls.clear()
+    for run in await shop.claim(3):
+        assert run.id in {"c0", "c1", "c2"}
+        await shop.engine.report(run, Complete())
+    assert faulty.calls["release_edges"] == 0
+    await shop.told()
+    assert faulty.calls["release_edges"] == 1
+    edges = [e for n in range(3) for e in await shop.engine.store.dependents(f"p{n}")]
+    assert [edge.loads for edge in edges] == [False] * 3

@@ -43,6 +43,10 @@ from andon.model.words import TERMINAL, State
 _MOST_EDGES = 2_000
 """Edges of one call, unless a single child has more."""
 
+_GATHERS_S = 0.05
+"""For how long edges are gathered that no result is needed through any more. Nobody waits for them,
+and the links of a chain that end one by one would each write its own, between those that run."""
+
 _UNKNOWN = 1  #: how many dependencies a dependent still waits for, where that could not be written
 
 
@@ -63,7 +67,7 @@ class Dependencies:
         self._moved: Callable[[str], None] = lambda _task_id: None
         self._ends = DependentNotifier(store, self._tell)
         self._loaded: list[tuple[str, str]] = []
-        self._releasing = Rounds(self._loaded, self._release_some_edges)
+        self._releasing = Rounds(self._loaded, self._release_some_edges, gathers_s=_GATHERS_S)
         self._children = Culprits("Telling a dependency's end to task")
         self._edges = Culprits("Letting go an edge of task")
 
