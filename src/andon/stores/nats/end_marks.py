@@ -8,8 +8,7 @@ blocked task asks after its dependencies itself, so it does not depend on who fi
 """
 
 import secrets
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 
 import msgspec
 
@@ -19,16 +18,17 @@ from andon.stores.kit.codec import encode
 from andon.stores.nats.counts import tombstone
 from andon.stores.nats.edge_codec import edge_of
 from andon.stores.nats.jetstream import GUARD, Write, seq_of, stamp_of, subject_of
+from andon.stores.nats.known_edges import KnownEdge
 from andon.stores.nats.nats_client import Reply
 from andon.stores.nats.record_cache import RecordCache
 from andon.stores.nats.server_time import ms_of
 from andon.stores.nats.subjects import Subjects
 
-if TYPE_CHECKING:
-    from andon.stores.nats.edges import Edges
-
 _PAGE = 50
 """How many marks are read at once: each may name hundreds of tasks."""
+
+Unsettled = Callable[[Iterable[KnownEdge]], Awaitable[list[KnownEdge]]]
+"""Says which of some edges are not settled: `Edges.unsettled`."""
 
 Mark = tuple[Reply, tuple[str, ...]]
 """Its message, and the tasks that it names."""
@@ -52,15 +52,17 @@ def end_marks(subjects: Subjects, parents: Sequence[str]) -> list[Write]:
     return [(subjects.of("x", "g", secrets.token_hex(8)), encode(parents), None)] if parents else []
 
 
-async def take_unsettled(edges: "Edges", limit: int, now: int) -> list[tuple[str, State]]:
+async def take_unsettled(
+    partitions: Sequence[RecordCache], unsettled_of: Unsettled, limit: int, now: int
+) -> list[tuple[str, State]]:
     """Ended tasks with dependents to notify. Marks that nobody needs any more are removed."""
     found: list[tuple[str, State]] = []
-    for records in edges.records:
+    for records in partitions:
         marked = await _first(records, limit)
         stored = await records.read(parent for _, parents in marked for parent in parents)
         states = {p: task.state for p in stored if (task := stored[p].task) is not None}
         over = {p for p, state in states.items() if state in OVER}
-        unsettled = await _unsettled(edges, records, sorted(over))
+        unsettled = await _parents(records, unsettled_of, sorted(over))
         found += [(parent, state) for parent, state in states.items() if parent in unsettled]
         writes: list[Write] = []
         for mark, parents in marked:
@@ -114,7 +116,9 @@ def _over(mark: Reply, left: Sequence[str]) -> Write:
     return subject_of(mark), encode(left), {GUARD: str(seq_of(mark))}
 
 
-async def _unsettled(edges: "Edges", records: RecordCache, parents: Sequence[str]) -> set[str]:
+async def _parents(
+    records: RecordCache, unsettled_of: Unsettled, parents: Sequence[str]
+) -> set[str]:
     """Those of the tasks of one partition that have edges that are not settled. Not all edges of a
     parent of thousands are read: settling one writes it anew, so those that are not settled stand
     before the rest."""
@@ -123,16 +127,18 @@ async def _unsettled(edges: "Edges", records: RecordCache, parents: Sequence[str
     subjects = [records.subjects.of("e", parent, "*") for parent in parents]
     looked = await records.snapshot(subjects)
     if looked is not None:
-        return await _not_told(edges, looked[0])
+        return await _not_told(unsettled_of, looked[0])
     if len(parents) > 1:
         middle = len(parents) // 2
-        first = await _unsettled(edges, records, parents[:middle])
-        return first | await _unsettled(edges, records, parents[middle:])
+        first = await _parents(records, unsettled_of, parents[:middle])
+        return first | await _parents(records, unsettled_of, parents[middle:])
     page, _ = await records.page(subjects[0], 1, _FIRST)
-    return await _not_told(edges, page) or await _not_told(edges, await records.read_all(subjects))
+    return await _not_told(unsettled_of, page) or await _not_told(
+        unsettled_of, await records.read_all(subjects)
+    )
 
 
-async def _not_told(edges: "Edges", messages: Iterable[Reply]) -> set[str]:
+async def _not_told(unsettled_of: Unsettled, messages: Iterable[Reply]) -> set[str]:
     """The parents of those of the edges that are not settled."""
-    left = await edges.unsettled(edge_of(msg) for msg in messages if msg.data)
+    left = await unsettled_of(edge_of(msg) for msg in messages if msg.data)
     return {known.edge.parent for known in left}

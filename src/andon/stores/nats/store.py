@@ -253,7 +253,8 @@ class NatsStore:
         await self._open.run_to_end(self._open.edges.unlink(edges, self.now()))
 
     async def take_unsettled(self, limit: int) -> list[tuple[str, State]]:
-        return await take_unsettled(self._open.edges, limit, self.now())
+        edges = self._open.edges
+        return await take_unsettled(edges.records, edges.unsettled, limit, self.now())
 
     # --- moving in from another store ---
 
