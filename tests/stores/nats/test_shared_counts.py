@@ -1,5 +1,5 @@
-"""Counts of dependencies on NATS: one message for those that a join is told together, and none on
-the edges that it loads results through."""
+"""NATS counts the dependencies that are settled in one call by one message, and does not write the
+edges through which a large join loads results."""
 
 from collections.abc import Sequence
 

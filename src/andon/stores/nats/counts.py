@@ -1,5 +1,5 @@
-"""Counts the dependencies of blocked tasks that have ended: one message for those that are told
-together.
+"""Counts how many dependencies of a blocked task have ended. Ends that are settled in one call are
+counted by one message.
 
 A join may wait for ten thousand tasks that end one by one, and each settlement has to know how many
 were counted before. Reading them each time would be quadratic. So what is known of a join of many
