@@ -24,6 +24,8 @@ GIVEN_URL = "ANDON_TEST_STORE_URL"
 OF_SOME_STORES = {
     "test_parked_claims": ("redis", "postgres"),
     "test_noted": ("memory", "sqlite"),
+    "test_created_together": ("memory", "sqlite", "postgres"),
+    "test_settled_at_once": ("sqlite",),
 }
 """Parts of the suite, and the stores of ours that they are for."""
 

@@ -1,8 +1,8 @@
 """Creating: idempotent by id, also for a while after the task has gone."""
 
 from andon.contract.limits import MAX_BATCH
+from andon.contract.optional import TakesMany
 from andon.contract.outcomes import CreateKind
-from andon.contract.store import TakesMany
 from andon.lifecycle.commands import Cancel, Complete, Delete
 from andon.model.words import Event, State
 

@@ -9,9 +9,9 @@ import pytest
 from servers.faults import fault, small_pages
 
 from andon.contract.edges import Link, Settlement
+from andon.contract.optional import CountsDeadLetters
 from andon.contract.queries import Query
 from andon.contract.requests import Snapshot
-from andon.contract.store import CountsDeadLetters
 from andon.lifecycle.commands import Cancel, Complete, Delete, Release, Terminate
 from andon.model.errors import StoreUnavailable
 from andon.model.task import Task, TaskError

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from andon.contract.notes import NoteName, PutNote
+from andon.contract.optional import CreatesWithNotes
 from andon.contract.outcomes import Created, CreateKind
 from andon.contract.requests import NotedTask
-from andon.contract.store import CreatesWithNotes
 from andon.model.task import Task
 
 from .kit import Kit

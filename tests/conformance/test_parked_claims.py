@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from andon.contract.optional import ParksClaims
 from andon.contract.outcomes import CreateKind, Verdict
 from andon.contract.requests import ClaimRequest
-from andon.contract.store import ParksClaims, Store
+from andon.contract.store import Store
 from andon.contract.topics import ready_topic
 from andon.lifecycle.commands import Complete
 from andon.model.code import Code

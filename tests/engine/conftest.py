@@ -21,6 +21,7 @@ from andon.lifecycle.commands import Command, Complete
 from andon.lifecycle.timers import VERIFY_FIRST_MS
 from andon.model.task import Task
 from andon.model.words import State
+from andon.stores.sqlite import settling
 
 START = 1_800_000_000_000
 
@@ -120,6 +121,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
+
+
+@pytest.fixture
+def edges_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every store leaves the edges of what ends to the engine, as if they were many."""
+    monkeypatch.setattr(settling, "MOST_EDGES", 0)
 
 
 @pytest.fixture

@@ -9,9 +9,14 @@ from typing import Any
 
 import msgspec
 
+from andon.contract.optional import CreatesTogether
 from andon.contract.outcomes import Changed, ChangeKind, Created, CreateKind
 from andon.contract.requests import Change
 from andon.contract.store import Store
+
+
+def _is_awaited(protocol: type, name: str) -> bool:
+    return inspect.iscoroutinefunction(getattr(protocol, name, None))
 
 
 class Faulty:
@@ -30,7 +35,7 @@ class Faulty:
 
     def __getattr__(self, name: str) -> Any:
         real = getattr(self.real, name)
-        if not inspect.iscoroutinefunction(getattr(Store, name, None)):
+        if not _is_awaited(Store, name) and not _is_awaited(CreatesTogether, name):
             return real  # a store may give another kind of function that is awaited
 
         async def call(*args: Any, **options: Any) -> Any:

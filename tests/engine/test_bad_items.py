@@ -328,6 +328,7 @@ async def test_a_blocked_task_that_cannot_be_verified_keeps_no_other_from_it(
     assert logged(bad)
 
 
+@pytest.mark.usefixtures("edges_left")
 @ERRORS
 async def test_ends_that_cannot_be_told_are_named_and_the_others_are_told(
     shop: Shop, faulty: Faulty, logged: Callable[[str], bool], error: Exception

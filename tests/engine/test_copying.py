@@ -215,6 +215,7 @@ async def test_a_dependency_that_ended_and_is_gone_is_not_waited_for_again(
     assert await other.state("child") is State.COMPLETED
 
 
+@pytest.mark.usefixtures("edges_left")
 async def test_an_end_that_nobody_was_told_of_is_told_on_the_target(
     shop: Shop, other: Shop
 ) -> None:

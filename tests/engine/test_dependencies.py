@@ -196,6 +196,7 @@ async def test_endless_circles_cost_no_more_than_other_tasks(shop: Shop) -> None
     assert max(len(str(o.error)) for o in outcomes.values()) < 300
 
 
+@pytest.mark.usefixtures("edges_left")
 @pytest.mark.parametrize("lost", ["link", "fan-out"])
 async def test_what_a_crash_left_untold_is_told_by_the_verify_timer(
     shop: Shop, lost: str, monkeypatch: pytest.MonkeyPatch
@@ -219,6 +220,7 @@ async def test_what_a_crash_left_untold_is_told_by_the_verify_timer(
     assert await shop.state("b") is State.PENDING
 
 
+@pytest.mark.usefixtures("edges_left")
 async def test_a_fan_out_cut_short_is_finished_by_housekeeping(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:

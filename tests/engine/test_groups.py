@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from andon.contract.notes import NotePut, PutNote
+from andon.contract.optional import CreatesWithNotes
 from andon.contract.outcomes import Created
 from andon.contract.queries import Query
 from andon.contract.requests import NotedTask
-from andon.contract.store import CreatesWithNotes
 from andon.engine.base import Submission, Submitted
 from andon.engine.groups import SCOPES, GroupEnds, note_of
 from andon.engine.local import LocalEngine

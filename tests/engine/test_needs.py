@@ -97,6 +97,7 @@ async def test_it_waits_anew_for_as_many(shop: Shop) -> None:
     assert await end(shop, again[1:], DONE) is State.PENDING
 
 
+@pytest.mark.usefixtures("edges_left")
 @pytest.mark.parametrize("command", [DONE, NO], ids=["completed", "failed"])
 async def test_ends_that_were_not_told_are_found_by_the_timer(
     shop: Shop, command: Command, monkeypatch: pytest.MonkeyPatch

@@ -16,6 +16,8 @@ from andon.model.words import State
 from .conftest import Clock, Shop
 from .faulty import Faulty
 
+pytestmark = pytest.mark.usefixtures("edges_left")
+
 MANY = 25
 NO = Fail(error=TaskError(message="no"), retryable=False)
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from andon.contract.instruments import Instruments, Names, claimed_at, count_waits, timed
-from andon.contract.outcomes import Changed, ChangeKind, Created, CreateKind
+from andon.contract.optional import CreatesTogether, CreatesWithNotes, offered
+from andon.contract.outcomes import CREATED, Changed, ChangeKind, Created, CreateKind
 from andon.contract.requests import Change, ClaimRequest, NotedTask
-from andon.contract.store import CreatesWithNotes
 from andon.model.words import Event, State
 
 if TYPE_CHECKING:
@@ -43,9 +43,14 @@ class _Measured:
         for name in _READS:
             setattr(self, name, timed(getattr(store, name), metrics, name))
         self._create = timed(store.create, metrics, "create")
-        if isinstance(store, CreatesWithNotes):
-            self._noted = timed(store.create_with_notes, metrics, "create")
+        noting = offered(store, CreatesWithNotes)
+        if noting is not None:
+            self._noted = timed(noting.create_with_notes, metrics, "create")
             self.create_with_notes = self._create_with_notes  # or every store would seem to be one
+        together = offered(store, CreatesTogether)
+        if together is not None:
+            self._together = timed(together.create_together, metrics, "create")
+            self.create_together = self._create_together
         self._claim = timed(store.claim, metrics, "claim")
         self._commit = timed(store.commit, metrics, "commit")
 
@@ -79,6 +84,12 @@ class _Measured:
         outcomes = await self._noted(noted)
         self._count([one.task for one in noted], outcomes)
         return outcomes
+
+    async def _create_together(self, tasks: "Sequence[Task]") -> bool:
+        are_created = await self._together(tasks)
+        if are_created:
+            self._count(tasks, [CREATED] * len(tasks))
+        return are_created
 
     def _count(self, tasks: "Sequence[Task]", outcomes: Sequence[Created]) -> None:
         stored: dict[str, int] = {}

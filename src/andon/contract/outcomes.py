@@ -63,7 +63,7 @@ class Changed(msgspec.Struct, frozen=True, gc=False):
     size: int = 0  #: of TOO_LARGE: the bytes it would take, and the most it may
     limit: int = 0
     why: str = ""
-    has_dependents: bool = False  #: the task has ended and has edges, settled or not
+    has_dependents: bool = False  #: the task has ended and has edges to be settled, or settled anew
 
 
 APPLIED = Changed(ChangeKind.APPLIED)

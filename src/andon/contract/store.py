@@ -19,98 +19,19 @@ Failures: `StoreUnavailable` after the store's own bounded retries, `StoreIncomp
 schema or the record version does not fit. Everything else is an outcome, not an exception.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from andon.contract.edges import Edge, Ended, Link, Settlement
 from andon.contract.notes import Note, NoteName, NotePut, PutNote
 from andon.contract.outcomes import Changed, Created, Due, Verdict
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
-from andon.contract.requests import Change, ClaimRequest, NotedTask, Renewal, Snapshot
+from andon.contract.requests import Change, ClaimRequest, Renewal, Snapshot
 from andon.contract.topics import Listener
 from andon.lifecycle.discarded import Discarded
 from andon.model.fleet import QueueConfig, QueueStats, StoreInfo, Tallied, TypeInfo, WorkerInfo
 from andon.model.task import Task, Tombstone
 from andon.model.words import State
-
-
-class Joined(Protocol):
-    """Records to be created in a transaction of the user's: visible if and when that commits."""
-
-    def create(self, connection: Any, places: Sequence[int] | None = None) -> list[Created]:
-        """Create them, or those at some places, on a connection whose calls block, in the thread
-        that may use it."""
-        ...
-
-    async def create_async(
-        self, connection: Any, places: Sequence[int] | None = None
-    ) -> list[Created]:
-        """Create them on a connection whose calls are awaited, on the loop it belongs to."""
-        ...
-
-    def states(self, connection: Any, ids: Sequence[str]) -> list[State | None]:
-        """The answer of `Store.states`, as that transaction sees it."""
-        ...
-
-    async def states_async(self, connection: Any, ids: Sequence[str]) -> list[State | None]:
-        """The same on a connection whose calls are awaited."""
-        ...
-
-
-@runtime_checkable
-class TransactionalInsert(Protocol):
-    """A store that lives in a database whose transactions users have themselves."""
-
-    def is_awaited(self, connection: Any) -> bool:
-        """Whether the connection's calls are awaited. Raises `TypeError` for what is none."""
-        ...
-
-    async def join(self, tasks: Sequence[Task]) -> Joined:
-        """Make ready what creates these records."""
-        ...
-
-
-@runtime_checkable
-class CountsDeadLetters(Protocol):
-    """A store whose `stats` and `find` cost more than keeping the bound of dead letters may."""
-
-    async def oldest_dead_letters(self, *, beyond: int, most: int) -> list[Task]:
-        """The oldest dead letters beyond a number of them, up to `most`, oldest first."""
-        ...
-
-
-@runtime_checkable
-class ParksClaims(Protocol):
-    """A store at which claims can be parked (`ClaimRequest.parks`)."""
-
-    @property
-    def parks_claims(self) -> bool:
-        """Whether they can, as it is opened and set up."""
-        ...
-
-    def on_handoff(self, worker: str, act: Callable[[list[Task]], None] | None) -> None:
-        """Call `act`, on the loop, with the tasks that are handed to this worker's parked claim,
-        which ends the claim; None: take no more of them."""
-        ...
-
-
-@runtime_checkable
-class CreatesWithNotes(Protocol):
-    """A store that writes a record and a note in one step."""
-
-    async def create_with_notes(self, noted: Sequence[NotedTask]) -> list[Created]:
-        """Create records as `Store.create` does, each only if its note has the expected value; else
-        it is NOTE_CHANGED. The notes are written first, each by compare and set, in the order
-        given, so that several of one name follow upon one another; a note stays written if its
-        record is refused."""
-        ...
-
-
-@runtime_checkable
-class TakesMany(Protocol):
-    """A store that creates more than `MAX_BATCH` records in a call, and is the faster for it."""
-
-    most_created: int
 
 
 class Store(Protocol):

@@ -187,6 +187,13 @@ class Control:
         again = iter(await self._together(anew) if anew else ())
         return [one if isinstance(one, ActionResult) else next(again) for one in told]
 
+    def decided(self, task: Task, command: Command, now: int) -> Change:
+        """The change that a command makes to a task. Safe to call in any thread. Raises
+        `InvalidTransition`."""
+        write_id = new_write_id()
+        moved = apply(task, command, now=now, random=self._random, write_id=write_id)
+        return change_of(task, moved)
+
     def _send(self, task: Task, command: Command) -> _Sent:
         """Decide, and hand over the change."""
         changed: asyncio.Future[Changed] = asyncio.get_running_loop().create_future()

@@ -16,7 +16,9 @@ from typing import Protocol
 from andon.contract.edges import Edge, Ended, Link, Settlement
 from andon.contract.isolation import each_alone
 from andon.contract.limits import MAX_BATCH, in_batches
+from andon.contract.optional import SettlesAtOnce, offered
 from andon.contract.queries import Page
+from andon.contract.requests import Change
 from andon.contract.store import Store
 from andon.engine.base import ActionResult
 from andon.engine.faults import ANYTHING, Culprits
@@ -29,6 +31,7 @@ from andon.lifecycle.fan_out import fanned_out_by, has_completed
 from andon.lifecycle.parents import (
     gives_up,
     gives_up_after,
+    goes_by_count,
     goes_by_states,
     once_each,
     spare,
@@ -57,6 +60,10 @@ class Acts(Protocol):
         """Apply the command to tasks that were just read."""
         ...
 
+    def decided(self, task: Task, command: Command, now: int) -> Change:
+        """The change that the command makes to a task, at this time in ms UTC."""
+        ...
+
 
 class Dependencies:
     """Links children, and notifies them of their parents' ends in the background."""
@@ -74,6 +81,9 @@ class Dependencies:
     def acting_through(self, control: Acts) -> None:
         """Set what moves dependents."""
         self._control = control
+        settling = offered(self._store, SettlesAtOnce)
+        if settling is not None:
+            settling.settle_at_once(self._unblocked)
 
     def on_moved(self, moved: Callable[[str], None]) -> None:
         """Set the callback for each dependent that was moved here, and so need not verify its
@@ -198,6 +208,11 @@ class Dependencies:
             if failing:
                 await each_alone(self._give_up, failing, self._not_given_up, ANYTHING)
         await self._release([c for c in anew.values() if await self._is_ready(c)])
+
+    def _unblocked(self, child: Task, now: int) -> Change | None:
+        """What unblocks a task whose dependencies have been counted off in the step that writes the
+        end of the last of them; None if more is to be read first. Called in any thread."""
+        return self._acts.decided(child, Unblock(), now) if goes_by_count(child) else None
 
     async def _release(self, ready: Sequence[Task]) -> None:
         """Unblock those that wait for nothing more, unless they were fanned out by a run that did

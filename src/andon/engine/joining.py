@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from andon.contract.optional import Joined
 from andon.contract.outcomes import Created
-from andon.contract.store import Joined
 from andon.engine.base import Submission, Submitted
 from andon.engine.graph import Graph
 from andon.lifecycle.parents import refuses_missing

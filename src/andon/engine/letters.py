@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from random import Random
 
 from andon.contract.limits import MAX_BATCH
+from andon.contract.optional import CountsDeadLetters, offered
 from andon.contract.queries import Query
 from andon.contract.requests import Change
-from andon.contract.store import CountsDeadLetters, Store
+from andon.contract.store import Store
 from andon.engine.control import change_of
 from andon.engine.faults import Culprits
 from andon.engine.writes import new_write_id
@@ -47,10 +48,10 @@ class DeadLetters:
         """Delete the oldest dead letters beyond the bound. One call deletes a bounded number."""
         if self._limit is None:
             return
-        store = self._store
+        counting = offered(self._store, CountsDeadLetters)
         for _ in range(_ROUNDS):
-            if isinstance(store, CountsDeadLetters):
-                goes_on = await self._by_marks(store, self._limit)
+            if counting is not None:
+                goes_on = await self._by_marks(counting, self._limit)
             else:
                 goes_on = await self._by_pages(self._limit)
             if not goes_on:

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from andon.artifacts.base import ArtifactEntries
 from andon.contract.limits import MAX_PAYLOAD
+from andon.contract.optional import ParksClaims, offered
 from andon.contract.outcomes import Changed, Verdict
 from andon.contract.requests import ClaimRequest, Renewal
-from andon.contract.store import ParksClaims, Store
+from andon.contract.store import Store
 from andon.engine.actor import ACTOR
 from andon.engine.alert_looks import AlertLooks
 from andon.engine.alerts import Alerts
@@ -89,7 +90,7 @@ class LocalEngine(StoreReads):
         self.max_payload = max_payload
         self.in_flight = store.in_flight
         self.claims_ahead = store.claims_ahead
-        self._parking_store = store if isinstance(store, ParksClaims) else None
+        self._parking_store = offered(store, ParksClaims)
         self.resolver = PolicyResolver(store, profile)
         self.codes = CodeBook(store)
         self.audit = Audit(store)

@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from andon.contract.limits import MAX_BATCH
+from andon.contract.optional import CreatesWithNotes, offered
 from andon.contract.outcomes import Created, CreateKind
 from andon.contract.requests import NotedTask
-from andon.contract.store import CreatesWithNotes, Store
+from andon.contract.store import Store
 from andon.engine.base import Submission
 from andon.engine.batching import Batcher
 from andon.engine.groups import Groups, Wish
@@ -36,7 +37,7 @@ class Members:
     def __init__(self, store: Store, groups: Groups) -> None:
         self._store = store
         self._groups = groups
-        self._noting = store if isinstance(store, CreatesWithNotes) else None
+        self._noting = offered(store, CreatesWithNotes)
         create = self._after_letting_in if self._noting is None else self._in_one_step
         self._batcher: Batcher[Member, Created | None] = Batcher(
             create,

@@ -14,9 +14,10 @@ from msgspec.structs import replace
 
 from andon.contract.isolation import AT_FAULT, each_alone, why_of
 from andon.contract.limits import MAX_BATCH, in_batches
+from andon.contract.optional import TakesMany, TransactionalInsert, offered
 from andon.contract.outcomes import CREATED, Created, CreateKind
 from andon.contract.refusals import create_refused
-from andon.contract.store import Store, TakesMany, TransactionalInsert
+from andon.contract.store import Store
 from andon.engine.base import Joinable, Submission, Submitted
 from andon.engine.batching import Batcher
 from andon.engine.control import Control
@@ -86,9 +87,10 @@ class Submitting:
         self._rooms = Rooms(store, resolver, control)
         self._max_payload = max_payload
         self._lone_write = LoneWrites()
-        self._graphs = GraphSubmits(store, resolver, dependencies, self._submit_flat)
+        self._graphs = GraphSubmits(store, resolver, dependencies, self)
         self._holding: Holding | None = None
-        self.bulk_size = store.most_created if isinstance(store, TakesMany) else MAX_BATCH
+        many = offered(store, TakesMany)
+        self.bulk_size = MAX_BATCH if many is None else many.most_created
         self.batcher: Batcher[Task, Created] = Batcher(
             store.create, size=MAX_BATCH, in_flight=store.creates_in_flight, finishes=True
         )
@@ -106,11 +108,12 @@ class Submitting:
         for submission in submissions:
             if submission.dependencies:
                 return self._graphs.submit(submissions)
-        return self._submit_flat(submissions)
+        return self.submit_flat(submissions)
 
-    def _submit_flat(
+    def submit_flat(
         self, submissions: Sequence[Submission]
     ) -> "CoroutineType[Any, Any, list[Submitted]]":
+        """Submit some that do not depend on one another; outcomes in the order given."""
         if len(submissions) == 1:
             return self.submit_alone(submissions[0])
         return self._submit_bulk(submissions)
@@ -155,7 +158,7 @@ class Submitting:
         writing: deque[asyncio.Task[list[Submitted]]] = deque()
         try:
             for batch in in_batches(submissions, self.bulk_size):
-                prepared = await self._batch(batch)
+                prepared = await self.records(batch)
                 writing.append(asyncio.ensure_future(self._create(*prepared)))
                 await asyncio.sleep(0)  # it is on its way to the store now
                 if len(writing) == _MOST_IN_FLIGHT:
@@ -167,10 +170,11 @@ class Submitting:
             await asyncio.gather(*writing, return_exceptions=True)
         return outcomes
 
-    async def _batch(
+    async def records(
         self, submissions: Sequence[Submission]
     ) -> tuple[list[Submitted | None], list[Task]]:
-        """Records and refusals of one batch. Other coroutines get their turn in between."""
+        """The outcomes of those of a batch that are refused, None for the others, and the records
+        of these, let in by their groups. Other coroutines get their turn in between."""
         now, write_id = self._store.now(), new_write_id()
         outcomes, tasks = self._records(submissions[:MAX_BATCH], now, write_id)
         if len(tasks) < len(outcomes) and _may_be_new(outcomes):
@@ -257,8 +261,9 @@ class Submitting:
 
     def joinable_store(self) -> TransactionalInsert:
         """The store, if users' transactions can hold its tasks; else `ConfigurationError`."""
-        if isinstance(self._store, TransactionalInsert):
-            return self._store
+        store = offered(self._store, TransactionalInsert)
+        if store is not None:
+            return store
         raise ConfigurationError(
             "connection= needs a store in the database that the connection leads to, which is a "
             "postgresql:// store; this one cannot be part of a transaction."

@@ -5,6 +5,7 @@ A dependency exists if it is stored, submitted in the same call, or gone so late
 known how it ended.
 """
 
+from andon.lifecycle.fan_out import fanned_out_by
 from andon.model.errors import InvalidSubmission
 from andon.model.policy import Policy
 from andon.model.task import Definition, Task
@@ -62,6 +63,17 @@ def goes_by_states(task: Task) -> bool:
     """Whether the states of its dependencies decide if a blocked task is free, and not the count
     that a store keeps since its submit: it waits anew, or for more than it was submitted with."""
     return waits_anew(task) or (task.state is State.BLOCKED and bool(task.status.added))
+
+
+def goes_by_count(task: Task) -> bool:
+    """Whether a blocked task is free once the count that a store keeps of its dependencies says so,
+    and nothing else has to be read: neither the states of others, nor which run of the task that
+    bore it completed."""
+    return (
+        task.state is State.BLOCKED
+        and not goes_by_states(task)
+        and fanned_out_by(task.definition.headers) is None
+    )
 
 
 def waits_for(task: Task) -> tuple[str, ...]:

@@ -42,6 +42,16 @@ class Creating:
         """An outcome for each."""
         return self._insert(self._rows(tasks))
 
+    def create_together(self, tasks: Sequence[Task]) -> bool:
+        """Create all of them or none; whether they were created."""
+        fresh, now = self._rows(tasks), self._now()
+        ids = {row.id for row, _ in fresh}
+        if len(ids) < len(fresh) or any(self._may_be_refused(*one, now) for one in fresh):
+            return False
+        for row, effects in fresh:
+            self._records.insert(row, effects, now)
+        return True
+
     def create_with_notes(self, noted: Sequence[NotedTask]) -> list[Created]:
         """The same, each only if its note is still the one that was decided on."""
         rows = self._rows([one.task for one in noted])
@@ -84,6 +94,15 @@ class Creating:
         key = effects.key_to_reserve(now)
         holder = self._records.holder(new.id, key, now, effects.heir_of)
         return None if holder is None else Created(CreateKind.KEY_HELD, holder=holder)
+
+    def _may_be_refused(self, new: Row, effects: Effects, now: int) -> bool:
+        """Whether the id is taken, or more than an id can be."""
+        config = self._fleet.queue(new.task.definition.queue)
+        return (
+            effects.takes_key is not None
+            or (config.max_size is not None and new.task.state is State.PENDING)
+            or self._taken(new, effects, now) is not None
+        )
 
     def _full(self, task: Task, named: dict[str, int]) -> Created | None:
         """The outcome when the queue has no place for one more pending task.

@@ -120,6 +120,9 @@ class MemoryStore:
         except AT_FAULT:
             return each_alone_blocking(self._creating.create, tasks, create_refused)
 
+    async def create_together(self, tasks: Sequence[Task]) -> bool:
+        return self._creating.create_together(tasks)
+
     async def create_with_notes(self, noted: Sequence[NotedTask]) -> list[Created]:
         try:
             return self._creating.create_with_notes(noted)

@@ -183,6 +183,19 @@ class PostgresStore:
             return await self._with_oldest(tasks, outcomes)
         return outcomes
 
+    async def create_together(self, tasks: Sequence[Task]) -> bool:
+        if first_repeat(tasks) is not None:
+            return False
+        creation = Creation(tasks, self.partitions)
+        columns, topics = await creation.arguments(self._names)
+        rows = list(zip(*columns, strict=True))
+        row = await self._server.call(
+            self._calls.create_together, rows, *creation.summary(self._names)
+        )
+        if row["created"]:
+            await self._server.tell(topics, row)
+        return row["created"]
+
     async def _created_alike(self, creation: Creation) -> bool:
         """Create records by the call for those alike; False if that left it to the other."""
         partition = creation.partition

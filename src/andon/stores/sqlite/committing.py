@@ -28,6 +28,7 @@ from andon.stores.sqlite.dependencies import unlink
 from andon.stores.sqlite.placing import leave_key, place, unplace
 from andon.stores.sqlite.reading import read_task_by_seq
 from andon.stores.sqlite.rows import write
+from andon.stores.sqlite.settling import settle_with_end
 from andon.stores.sqlite.statements import CONFIG, EDGES, LANES, LIFE, READING
 from andon.stores.sqlite.transaction import DEAD, PARKED, Transaction
 
@@ -278,16 +279,28 @@ def _enter(tx: Transaction, p: Prepared, seq: int, partition: int, pos: int) -> 
 
 
 def _told(tx: Transaction, p: Prepared) -> Changed:
-    """Whether the end that was written has dependents to be notified."""
+    """Whether the end that was written has dependents that are still to be notified."""
     if not p.effects.ends:
         return APPLIED
     task_id = p.change.before.definition.id
     unsettled = tx.db.execute(EDGES.has_edges, (task_id,)).fetchone()[0]
     if unsettled is None:
         return APPLIED
+    assert p.effects.state is not None
+    if settle_with_end(tx, task_id, p.effects.state, lambda change: _is_written(tx, change)):
+        return APPLIED
     if unsettled:
         tx.db.execute(EDGES.mark_unsettled, (task_id,))
     return HAS_DEPENDENTS
+
+
+def _is_written(tx: Transaction, change: Change) -> bool:
+    """Write a change that follows from one of this transaction; whether it was applied."""
+    try:
+        [prepared] = prepare([change])
+    except Exception:
+        return False  # it must not fail what it follows from
+    return _commit_alone(tx, prepared).kind is ChangeKind.APPLIED
 
 
 def _hint_worker(tx: Transaction, effects: Effects) -> None:

@@ -65,14 +65,30 @@ def prepare(tasks: Sequence[Task], partitions: int) -> list[Prepared]:
 
 def create(tx: Transaction, prepared: Sequence[Prepared]) -> list[Created]:
     """Write new records with their events and index entries; outcomes in order."""
-    if not tx.any_tombstone() and not _may_be_refused(tx, prepared):
-        first = _insert_definitions(tx, prepared)
-        if first is not None:
-            for p in prepared:
-                count(tx, p.batch.effects, len(p.batch.tasks))
-            _write(tx, prepared, first)
-            return [CREATED] * sum(len(p.batch.tasks) for p in prepared)
+    if not tx.any_tombstone() and not _may_be_refused(tx, prepared) and _create_new(tx, prepared):
+        return [CREATED] * sum(len(p.batch.tasks) for p in prepared)
     return _create_each(tx, prepared)
+
+
+def _create_new(tx: Transaction, prepared: Sequence[Prepared]) -> bool:
+    """Write records that nothing but their ids can keep from being created; False, and nothing
+    written, if an id is taken."""
+    first = _insert_definitions(tx, prepared)
+    if first is None:
+        return False
+    for p in prepared:
+        count(tx, p.batch.effects, len(p.batch.tasks))
+    _write(tx, prepared, first)
+    return True
+
+
+def create_together(tx: Transaction, prepared: Sequence[Prepared]) -> bool:
+    """Write new records as `create` does, but all of them or none; whether they were written."""
+    if _may_be_refused(tx, prepared):
+        return False
+    if tx.any_tombstone() and already_there(tx, [i for p in prepared for i in p.ids]):
+        return False
+    return _create_new(tx, prepared)
 
 
 def create_with_notes(

@@ -21,7 +21,7 @@ from andon.stores.sqlite.location import SameFile, parse
 from andon.stores.sqlite.lock import WriteLock
 from andon.stores.sqlite.statements import LIFE
 from andon.stores.sqlite.threads import Reader, Writer
-from andon.stores.sqlite.transaction import Memory, Transaction
+from andon.stores.sqlite.transaction import Memory, Transaction, Unblocked
 from andon.stores.sqlite.wake import WakeSocket
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ class OpenFile:
         self._hub = Hub()
         self._memory = Memory()
         self._configs: fleet.QueueConfigs = {}
+        self._unblocked: Unblocked | None = None
         self._data_version = -1
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writer: Writer | None = None
@@ -148,6 +149,7 @@ class OpenFile:
             memory=self._memory,
             partitions=self.partitions,
             configs=self._configs,
+            unblocked=self._unblocked,
         )
 
     def _load_configs(self, db: Any) -> None:

@@ -52,7 +52,7 @@ from andon.stores.sqlite.connection import SCHEMA_VERSION
 from andon.stores.sqlite.open_file import OpenFile
 from andon.stores.sqlite.renewing import renew
 from andon.stores.sqlite.statements import CONFIG, LANES, READING
-from andon.stores.sqlite.transaction import Transaction
+from andon.stores.sqlite.transaction import Transaction, Unblocked
 
 if TYPE_CHECKING:
     from types import CoroutineType
@@ -84,6 +84,10 @@ class SqliteStore(OpenFile):
     def _create(self, tasks: Sequence[Task]) -> Awaitable[list[Created]]:
         prepared = creating.prepare(tasks, self.partitions)
         return self._write(lambda tx: creating.create(tx, prepared))
+
+    def create_together(self, tasks: Sequence[Task]) -> Awaitable[bool]:
+        prepared = creating.prepare(tasks, self.partitions)
+        return self._write(lambda tx: creating.create_together(tx, prepared))
 
     def create_with_notes(
         self, noted: Sequence[NotedTask]
@@ -168,6 +172,9 @@ class SqliteStore(OpenFile):
             return await self._write(lambda tx: dependencies.settle(tx, settlements))
 
         return await each_alone(some, settlements, settlement_refused)
+
+    def settle_at_once(self, unblocked: Unblocked) -> None:
+        self._unblocked = unblocked
 
     async def dependents(self, parent: str, after: str = "", limit: int = 1000) -> list[Edge]:
         [edges] = await self.dependents_of_each([(parent, after)], limit)

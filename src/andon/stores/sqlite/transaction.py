@@ -1,13 +1,14 @@
 """One write transaction: positions handed out, counts gathered, hints kept until it commits."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from andon.contract.requests import Change
 from andon.contract.topics import CONFIG_TOPIC, EVENTS_TOPIC, TIMER_TOPIC, ready_topic
 from andon.lifecycle.constants import NEAR_TIMER_MS
 from andon.model.fleet import QueueConfig
-from andon.model.task import TaskEvent
+from andon.model.task import Task, TaskEvent
 from andon.model.words import Event
 from andon.stores.kit.codec import encode_event, encode_events
 from andon.stores.sqlite.rows import write
@@ -22,6 +23,12 @@ DEAD = "+dead"
 PARKED = "+parked"
 """Counted like states, but not states: dead letters, and pending tasks held back by their key."""
 
+
+MOST_SETTLED = 200
+"""Edges that one transaction settles with the ends that satisfy them: others wait for it."""
+
+Unblocked = Callable[[Task, int], Change | None]
+"""What unblocks a dependent that waits for nothing more (`SettlesAtOnce`)."""
 
 _MOST_NAMES = 10_000
 
@@ -76,11 +83,14 @@ class Transaction:
         memory: Memory,
         partitions: int,
         configs: dict[str, QueueConfig],
+        unblocked: Unblocked | None = None,
     ) -> None:
         self.db = db
         self.now = now
         self.partitions = partitions
         self.configs = configs  #: queues that have settings of their own
+        self.unblocked = unblocked
+        self.may_settle = MOST_SETTLED  #: edges, at once with the ends that satisfy them
         self.hints: set[str] = set()
         self.ready: set[str] = set()
         """Topics that say there is something to claim."""

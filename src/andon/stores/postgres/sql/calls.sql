@@ -27,6 +27,9 @@ SELECT {schema}.create_one($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $1
 CALL {schema}.create_and_tell($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17,
     $18, $19, $20, NULL, NULL, NULL, NULL, NULL)
 
+-- name: create_together
+SELECT * FROM {schema}.create_together($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+
 -- name: create_by_columns
 SELECT * FROM {schema}.create_tasks($1, $2, $3, ARRAY(SELECT u::{schema}.new_task FROM unnest($4::text[],
     $5::bytea[], $6::integer[], $7::integer[], $8::text[], $9::bigint[], $10::bigint[],
