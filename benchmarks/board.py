@@ -14,6 +14,7 @@ paint    each page in Chromium: when something is seen of it first; and the one 
 viewers  a worker drains tasks while nobody, one, and a hundred look at the first page, by turns of
          some seconds. Who looks is in the process of this script, which has its own share of the
          processors
+costs    the same while tasks come at a steady rate, and what each process takes of the processors
 streams  a thousand streams of that page are open at once, break off and come back
 nobody   what a service costs that nobody looks at
 rollup   what it costs to roll up one busy minute
@@ -32,6 +33,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import board_costs
 import board_drains
 import board_looking
 import board_pages
@@ -43,7 +45,7 @@ from board_stores import Filled, filled, spoil
 from andon.dashboard.assets import assets
 
 KINDS = ("sqlite", "redis", "postgres")
-PARTS = ("pages", "paint", "viewers", "streams", "nobody", "rollup")
+PARTS = ("pages", "paint", "viewers", "costs", "streams", "nobody", "rollup")
 
 
 def measure(kind: str, asked: argparse.Namespace) -> dict[str, Any]:
@@ -62,7 +64,8 @@ def measure(kind: str, asked: argparse.Namespace) -> dict[str, Any]:
             before = board_looking.load()
             told[part] = _part(part, store, asked)
             told[part]["load"] = [before, board_looking.load()]
-            print(json.dumps({kind: {part: told[part]}}, indent=1), flush=True)
+            shown = {of: one for of, one in told[part].items() if of != board_drains.TURNS}
+            print(json.dumps({kind: {part: shown}}, indent=1), flush=True)
         return told
 
 
@@ -71,6 +74,8 @@ def _part(part: str, store: Filled, asked: argparse.Namespace) -> dict[str, Any]
         return asyncio.run(
             board_drains.viewers(store, asked.turn, asked.drains, delete=not asked.leave)
         )
+    if part == "costs":
+        return asyncio.run(board_costs.costs(store, asked.steady, asked.turns))
     if part == "rollup":
         return asyncio.run(board_looking.rolled_up(store, 3_000))
     with _served(store) as served:
@@ -116,6 +121,8 @@ def main() -> None:
         help="do not delete the drained tasks, which takes most of the time; a kept store then "
         "serves no other run",
     )
+    parser.add_argument("--turns", type=int, default=12, help="of each, at a steady rate")
+    parser.add_argument("--steady", type=float, default=6.0, help="seconds of each such turn")
     parser.add_argument("--streams", type=int, default=1_000)
     parser.add_argument("--idle", type=float, default=65.0, help="seconds that nobody looks")
     parser.add_argument("--into", type=Path, help="file for all that was measured, as JSON")

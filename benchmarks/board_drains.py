@@ -13,7 +13,7 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -30,6 +30,7 @@ from andon.client.app import Andon
 
 NOBODY, AGAIN = "nobody", "nobody again"
 VIEWERS = {NOBODY: 0, "1": 1, "100": 100, AGAIN: 0}
+TURNS = "turns"  #: the part of the result that is for a file, and not to be printed
 _SETTLES_S = 0.25  # after they have come or gone
 _GUESS = 8_000.0  # tasks a second, of the first drain
 _SPARE = 1.15  # the machine may go faster than in the last drain
@@ -130,8 +131,8 @@ class _Meter:
 
 
 def _told(blocks: Sequence[dict[str, Turn]]) -> dict[str, Any]:
-    """The medians of each, and the ratios to nobody of the same drain."""
-    told: dict[str, Any] = {"drains": len(blocks)}
+    """The medians of each, the ratios to nobody of the same drain, and all that was measured."""
+    told: dict[str, Any] = {"drains": len(blocks), TURNS: blocks}
     for name in VIEWERS:
         turns = [block[name] for block in blocks]
         told[name] = {of: round(statistics.median(t[of] for t in turns), 2) for of in turns[0]}
@@ -150,13 +151,17 @@ def _beside_the_other(block: dict[str, Turn], name: str, what: str) -> float:
 
 
 def _mean(ratios: Sequence[float]) -> dict[str, float]:
-    """The geometric mean, and the interval that holds 95 % of the means of as many drawn anew."""
-    rng, logs = random.Random(1), [math.log(one) for one in ratios]
-    draws = (statistics.fmean(rng.choices(logs, k=len(logs))) for _ in range(_DRAWS))
-    drawn = sorted(draws)
+    """The geometric mean, and its interval."""
+    logs = interval_of([math.log(one) for one in ratios], statistics.fmean)
+    return {of: round(math.exp(one), 3) for of, one in logs.items()}
+
+
+def interval_of(
+    values: Sequence[float], middle: Callable[[Sequence[float]], float]
+) -> dict[str, float]:
+    """The mean (or another middle), and the interval that holds 95 % of those of as many values
+    drawn anew."""
+    rng = random.Random(1)
+    drawn = sorted(middle(rng.choices(values, k=len(values))) for _ in range(_DRAWS))
     low, high = drawn[_DRAWS * 25 // 1_000], drawn[-_DRAWS * 25 // 1_000]
-    return {
-        "mean": round(math.exp(statistics.fmean(logs)), 3),
-        "low": round(math.exp(low), 3),
-        "high": round(math.exp(high), 3),
-    }
+    return {"mean": round(middle(values), 4), "low": round(low, 4), "high": round(high, 4)}

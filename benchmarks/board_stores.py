@@ -45,10 +45,23 @@ class Filled(msgspec.Struct):
         """Processor time that the server has taken so far, its sessions too."""
         return sum(map(cpu_of, self.processes)) if self.processes else 0.0
 
+    @property
+    def serving_cpu_s(self) -> float:
+        """The same for what the server does when asked: not what it does by itself beside that, as
+        a vacuum, a checkpoint or a rewrite of its log, each in a process of its own."""
+        if self.kind != "postgres":
+            return sum(map(_run_ns, self.processes)) / 1e9
+        sessions = (one for pid in self.processes for one in psutil.Process(pid).children())
+        return sum(_run_ns(one.pid) for one in sessions if _HAS_CLIENT in one.cmdline()[0]) / 1e9
+
     def commands(self) -> int | None:
         """Commands that the server has run so far, those within scripts too; None if it does not
         say."""
         return store_servers.commands(self.url) if self.kind == "redis" else None
+
+
+_HAS_CLIENT = "127.0.0.1("
+"""In the title of a session of PostgreSQL: where its client is."""
 
 
 def cpu_of(pid: int) -> float:

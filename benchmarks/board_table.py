@@ -92,6 +92,24 @@ def _viewers(told: dict[str, Any]) -> Iterator[Row]:
     )
 
 
+def _costs(told: dict[str, Any]) -> Iterator[Row]:
+    for count in ("1", "100", "nobody"):
+        one = told[count]
+        took = ", ".join(f"{part} {_signed(one[part]['mean'])}" for part in one["took"])
+        beside = "nobody again" if count == "nobody" else "nobody"
+        yield (
+            f"{count} at {told['rate']:,} tasks a second, more than {beside}",
+            f"{_signed(one['all']['mean'])} ({_signed(one['all']['low'])} to "
+            f"{_signed(one['all']['high'])}) % of a core",
+            "" if count == "nobody" else f"{2 * told['cores']} %",
+            f"{took}; over {told['rounds']} rounds",
+        )
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.2f}"
+
+
 def _interval(ratio: dict[str, float]) -> str:
     """The mean, and the interval that holds 95 % of them."""
     return f"{ratio['mean']} ({ratio['low']} to {ratio['high']})"
@@ -136,6 +154,7 @@ _ROWS: dict[str, Callable[[dict[str, Any]], Iterator[Row]]] = {
     "pages": _pages,
     "paint": _paint,
     "viewers": _viewers,
+    "costs": _costs,
     "streams": _streams,
     "nobody": _nobody,
     "rollup": _rollup,

@@ -36,7 +36,7 @@ however many viewers it has."""
 LONGEST_S = 5.0
 """The most seconds between two tries to read a source that cannot be read."""
 
-RESTS = 40.0
+RESTS = 60.0
 """The rest of all sources together, as a multiple of the cost of their readings: costly sources are
 read more seldom, so that viewers take no noticeable share of processor time from the tasks."""
 
