@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from conftest import selected_stores
 
+from andon.engine.base import Submission
 from andon.model.errors import StoreUnavailable
 from andon.model.words import State
 from andon.stores.sqlite import SqliteStore, threads
@@ -42,16 +43,46 @@ def url_of(file: Path) -> str:
     return f"sqlite:///{file}"
 
 
+async def limit_pages(bench: Bench, pages: int) -> None:
+    assert isinstance(bench.store, SqliteStore)
+    writer = bench.store._writer
+    assert writer is not None
+    await writer.do(lambda tx: tx.db.execute(f"PRAGMA max_page_count = {pages}").fetchone())
+
+
+@pytest.mark.parametrize("depend", [False, True], ids=["each alone", "a chain"])
+def test_a_full_disk_refuses_many_whole_and_says_that_it_is_full(
+    file: Path, monkeypatch: pytest.MonkeyPatch, depend: bool
+) -> None:
+    monkeypatch.setattr(threads, "PATIENCE_S", 0.2)
+
+    async def scenario(bench: Bench) -> None:
+        await bench.submit("first")
+        ids = [f"big{n}" for n in range(100)]
+        many = [
+            Submission(
+                id=task_id,
+                name="job",
+                args=b'"' + b"x" * 2_000 + b'"',
+                dependencies=(ids[n - 1],) if depend and n else (),
+            )
+            for n, task_id in enumerate(ids)
+        ]
+        await limit_pages(bench, 1)  # as small as what is there
+        with pytest.raises(StoreUnavailable, match="full"):
+            await bench.engine.submit(many)
+        assert set(await bench.everything()) == {"first"}
+        await limit_pages(bench, 1_000_000)
+        assert {one.error for one in await bench.engine.submit(many)} == {None}
+        assert set(await bench.finish()) == {"first", *ids}
+
+    on_bench(scenario, url_of(file))
+
+
 def test_a_full_disk_refuses_and_goes_on_when_there_is_room(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(threads, "PATIENCE_S", 0.2)
-
-    async def limit_pages(bench: Bench, pages: int) -> None:
-        assert isinstance(bench.store, SqliteStore)
-        writer = bench.store._writer
-        assert writer is not None
-        await writer.do(lambda tx: tx.db.execute(f"PRAGMA max_page_count = {pages}").fetchone())
 
     async def scenario(bench: Bench) -> None:
         await bench.submit("first")

@@ -141,9 +141,9 @@ def _insert_definitions(tx: Transaction, fresh: Sequence[Prepared]) -> int | Non
         write(tx.db, LIFE.insert_definition, rows)
     except sqlite3.IntegrityError:
         tx.db.execute("ROLLBACK TO definitions")
-        return None
-    finally:
-        tx.db.execute("RELEASE definitions")
+        first = None
+    # Not after another error: SQLite may have rolled back all, and the error would be that of this.
+    tx.db.execute("RELEASE definitions")
     return first
 
 

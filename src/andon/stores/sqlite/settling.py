@@ -49,14 +49,12 @@ def _settled(
         return True
     tx.flush_events()  # the child may have moved in this transaction, and is read below
     tx.db.execute("SAVEPOINT edge")
-    try:
-        [left] = settle(tx, [one])
-        is_done = left > 0 or _is_free(tx, one.child, unblocked, write)
-        if not is_done:
-            tx.db.execute("ROLLBACK TO edge")
-        return is_done
-    finally:
-        tx.db.execute("RELEASE edge")
+    [left] = settle(tx, [one])
+    is_done = left > 0 or _is_free(tx, one.child, unblocked, write)
+    if not is_done:
+        tx.db.execute("ROLLBACK TO edge")
+    tx.db.execute("RELEASE edge")  # not after an error: SQLite may have dropped it with the rest
+    return is_done
 
 
 def _is_free(
