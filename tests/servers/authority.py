@@ -11,6 +11,18 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 _DAY = datetime.timedelta(days=1)
 
+_SIGNS = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+
 
 class Signed:
     """A certificate and its key, each in a file."""
@@ -31,8 +43,10 @@ class Authority:
         self._folder = folder
         self._name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
         self._key = ec.generate_private_key(ec.SECP256R1())
-        own = self._builder(self._name, self._key.public_key(), _DAY).add_extension(
-            x509.BasicConstraints(ca=True, path_length=0), critical=True
+        own = (
+            self._builder(self._name, self._key.public_key(), _DAY)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_SIGNS, critical=True)
         )
         self.file = str(self._written(f"{name}.pem", self._sign(own)))
 
@@ -72,6 +86,12 @@ class Authority:
             .serial_number(x509.random_serial_number())
             .not_valid_before(now - 2 * _DAY)
             .not_valid_after(now + ends_in)
+            # without these Python 3.13 and later trust no certificate
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key), critical=False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()),
+                critical=False,
+            )
         )
 
     def _sign(self, builder: x509.CertificateBuilder) -> bytes:
