@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ def test_a_file_that_is_no_database_is_refused_and_left_alone(cli: Cli) -> None:
 
 
 def test_a_database_of_another_program_is_refused_and_left_alone(cli: Cli) -> None:
-    with sqlite3.connect(cli.folder / "andon.db") as db:
+    with closing(sqlite3.connect(cli.folder / "andon.db")) as db, db:
         db.execute("CREATE TABLE diary (entry TEXT)")
     db.close()
     assert "is a database of another program" in cli.refusal("submit", "job")
@@ -30,7 +31,7 @@ def test_a_database_of_another_program_is_refused_and_left_alone(cli: Cli) -> No
 
 def test_a_newer_schema_is_refused(cli: Cli) -> None:
     cli.submit()
-    with sqlite3.connect(cli.folder / "andon.db") as db:
+    with closing(sqlite3.connect(cli.folder / "andon.db")) as db, db:
         db.execute("PRAGMA user_version = 999")
     db.close()
     told = cli.refusal("tasks", "list")

@@ -4,6 +4,7 @@ import json
 import sqlite3
 import sys
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -139,7 +140,7 @@ def test_with_an_application_its_types_are_held_against_what_has_not_ended(cli: 
 
 def test_a_record_that_does_not_decode_is_wrong_and_can_be_deleted(cli: Cli) -> None:
     cli.submit("job", "--id", "t")
-    with sqlite3.connect(cli.folder / "andon.db") as db:
+    with closing(sqlite3.connect(cli.folder / "andon.db")) as db, db:
         db.execute("UPDATE definition SET body = x'c1'")
     db.close()
     cli.claim()  # sets it aside

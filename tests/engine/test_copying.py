@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -538,7 +539,7 @@ async def test_a_record_that_does_not_decode_is_named_and_does_not_balance(
     await other.engine.open()
     await shop.submit("bad")
     await shop.submit("good")
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("UPDATE definition SET body = x'ff' WHERE id = 'bad'")
     db.close()
     await shop.claim(2)  # which finds it, and sets it aside

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -45,7 +46,7 @@ def test_what_pages_and_rollups_ask_goes_by_an_index(what: str, tmp_path: Path) 
 
     asyncio.run(make())
     sql, index = ASKED[what]
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         given = ["1"] * sql.count("?")
         plan = [row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", given)]
     db.close()

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -148,7 +149,7 @@ def test_what_schema_3_counted_is_kept(tmp_path: Path, runner: asyncio.Runner) -
     path = tmp_path / "andon.db"
     _file_of_schema_1(path, 1)
     earlier = day_of(NOW) - 3
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.executescript(schema(2) + schema(3))
         db.execute("PRAGMA user_version = 3")
         rows = [(day_of(NOW), 1, "submitted", 3), (earlier, 1, "failed", 2)]
@@ -210,17 +211,17 @@ def test_a_file_that_lacks_a_later_index_is_given_it(
         return [task.id for task in page.tasks]
 
     assert runner.run(opened()) == ["b", "a"]
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         version = db.execute("PRAGMA user_version").fetchone()
         db.execute("DROP INDEX task_due")
     assert runner.run(opened()) == ["b", "a"]
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         assert db.execute("PRAGMA user_version").fetchone() == version
 
 
 def _as_schema_4(path: Path) -> None:
     """Take from a file what schema 5 brought."""
-    with sqlite3.connect(path) as db:
+    with closing(sqlite3.connect(path)) as db, db:
         db.execute("DROP TABLE listed")
         db.execute("PRAGMA user_version = 4")
         db.execute("UPDATE meta SET value = 1 WHERE name = 'min_writer'")

@@ -6,7 +6,7 @@ what decodes the bodies; every operation gets the problems it may answer with, a
 """
 
 import inspect
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 from litestar.openapi.config import OpenAPIConfig
@@ -131,7 +131,23 @@ def document_of(app: "Litestar") -> bytes:
             )
             _complete(operation, takes_path=takes_path, changes=method != "get")
             _show(operation, examples.get(operation["operationId"]))
+    _dedent(found)
     return msgspec.json.encode(found, order="deterministic")
+
+
+def _dedent(part: Any) -> None:
+    """Texts that are docstrings lose their indentation, as they do by themselves from Python 3.13
+    on."""
+    if isinstance(part, list):
+        for one in cast("list[Any]", part):
+            _dedent(one)
+    elif isinstance(part, dict):
+        found = cast("Document", part)
+        text = found.get("description")
+        if isinstance(text, str):
+            found["description"] = inspect.cleandoc(text)
+        for one in found.values():
+            _dedent(one)
 
 
 def _show_files(paths: Document) -> None:
