@@ -28,7 +28,7 @@ from andon.bench.processes import WorkerProcess
 from andon.client.app import Andon
 
 RATE = 1_000
-"""Tasks a second, a tenth of what a worker can do and less."""
+"""Tasks a second, far less than a worker can do on any store."""
 
 _EVERY_S = 0.1
 _SETTLES_S = 2.0  # after they have come or gone: the first page of each is read at once

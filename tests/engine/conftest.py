@@ -23,6 +23,8 @@ from andon.model.task import Task
 from andon.model.words import State
 from andon.stores.sqlite import settling
 
+from .faulty import Faulty
+
 START = 1_800_000_000_000
 
 
@@ -137,8 +139,16 @@ def url(store_kind: str, tmp_path: Path, servers: Servers) -> Iterator[str]:
 
 
 @pytest.fixture
-def store(url: str, clock: Clock) -> Store:
-    return on_clock(url, clock)
+def store(url: str, clock: Clock, request: pytest.FixtureRequest) -> Store | Faulty:
+    """A store on the clock; one that can be made to fail for a test that asks for `faulty`."""
+    store = on_clock(url, clock)
+    return Faulty(store) if "faulty" in request.fixturenames else store
+
+
+@pytest.fixture
+def faulty(store: Store | Faulty) -> Faulty:
+    assert isinstance(store, Faulty)
+    return store
 
 
 @pytest.fixture

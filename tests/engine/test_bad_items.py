@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from servers import on_clock
 
 from andon.contract.store import Store
 from andon.engine import control, definitions, runs, submitting, timekeeper
@@ -32,16 +31,6 @@ DEFECT = ValueError("a defect")
 UNFORESEEN = RuntimeError("a defect that nobody foresaw")
 ERRORS = pytest.mark.parametrize("error", [DEFECT, UNFORESEEN])
 FAILURE = TaskError(message="x")
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Any:
-    return Faulty(on_clock(url, clock))
-
-
-@pytest.fixture
-def faulty(store: Any) -> Faulty:
-    return store
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
-from servers import on_clock
 
 from andon.contract.isolation import Unwritable
 from andon.contract.limits import MAX_BATCH
@@ -16,21 +15,11 @@ from andon.lifecycle.commands import Complete
 from andon.model.errors import InvalidSubmission, StoreUnavailable, TaskConflict, UniqueKeyHeld
 from andon.model.words import State
 
-from .conftest import Clock, Shop
+from .conftest import Shop
 from .faulty import Faulty
 
 LINKS = 9
 MIDDLE = 4
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Any:
-    return Faulty(on_clock(url, clock))
-
-
-@pytest.fixture
-def faulty(store: Any) -> Faulty:
-    return store
 
 
 def chain(shop: Shop, size: int = LINKS) -> list[Submission]:

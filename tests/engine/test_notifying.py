@@ -5,7 +5,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from servers import on_clock
 
 from andon.engine import dependencies, notifying, timekeeper
 from andon.lifecycle.commands import Complete, Fail, Rerun
@@ -13,23 +12,13 @@ from andon.model.errors import StoreUnavailable
 from andon.model.task import Task, TaskError
 from andon.model.words import State
 
-from .conftest import Clock, Shop
+from .conftest import Shop
 from .faulty import Faulty
 
 pytestmark = pytest.mark.usefixtures("edges_left")
 
 MANY = 25
 NO = Fail(error=TaskError(message="no"), retryable=False)
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Any:
-    return Faulty(on_clock(url, clock))
-
-
-@pytest.fixture
-def faulty(store: Any) -> Faulty:
-    return store
 
 
 @pytest.fixture

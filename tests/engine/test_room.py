@@ -1,26 +1,14 @@
 """Full queues that discard what is oldest: each submit that waits for a place gets its own."""
 
 import asyncio
-from typing import Any
 
 import pytest
-from servers import on_clock
 
 from andon.model.errors import QueueFull
 from andon.model.words import Reason, State
 
-from .conftest import Clock, Shop
+from .conftest import Shop
 from .faulty import Faulty
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Any:
-    return Faulty(on_clock(url, clock))
-
-
-@pytest.fixture
-def faulty(store: Any) -> Faulty:
-    return store
 
 
 async def evicted(shop: Shop) -> list[str]:

@@ -1,10 +1,8 @@
 """Blocked tasks that ask again delay no timer, and many of them cost few calls."""
 
 import asyncio
-from typing import Any
 
 import pytest
-from servers import on_clock
 
 from andon.contract.limits import MAX_BATCH
 from andon.engine import verifying
@@ -13,22 +11,12 @@ from andon.lifecycle.timers import VERIFY_FIRST_MS
 from andon.model.task import TaskError
 from andon.model.words import State
 
-from .conftest import Clock, Shop
+from .conftest import Shop
 from .faulty import Faulty
 
 MANY = 1_000
 PATIENCE_S = 60.0
 FAILS = Fail(error=TaskError(message="x"), retryable=False)
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Any:
-    return Faulty(on_clock(url, clock))
-
-
-@pytest.fixture
-def faulty(store: Any) -> Faulty:
-    return store
 
 
 async def blocked(shop: Shop, count: int = MANY) -> list[str]:

@@ -6,7 +6,6 @@ import logging
 from typing import Any
 
 import pytest
-from servers import on_clock
 
 from andon.contract.limits import MAX_BATCH
 from andon.contract.topics import Listener
@@ -16,20 +15,10 @@ from andon.model.errors import TaskNotFound
 from andon.model.task import TaskError
 from andon.model.words import State
 
-from .conftest import Clock, Shop
+from .conftest import Shop
 from .faulty import Faulty
 
 DISCARDED = {"discard_states": ("completed", "failed")}
-
-
-@pytest.fixture
-def store(url: str, clock: Clock) -> Any:
-    return Faulty(on_clock(url, clock))
-
-
-@pytest.fixture
-def faulty(store: Any) -> Faulty:
-    return store
 
 
 @pytest.fixture

@@ -69,5 +69,5 @@ def _is_free(
     try:
         change = unblocked(task, tx.now)
     except Exception:
-        return False  # the caller's `settle` comes to the same, and its error is told there
+        return False  # the engine decides on it again after `settle`, and logs what it raises
     return change is not None and write(change)
