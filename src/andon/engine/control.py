@@ -187,7 +187,7 @@ class Control:
         again = iter(await self._together(anew) if anew else ())
         return [one if isinstance(one, ActionResult) else next(again) for one in told]
 
-    def decided(self, task: Task, command: Command, now: int) -> Change:
+    def change_for(self, task: Task, command: Command, now: int) -> Change:
         """The change that a command makes to a task. Safe to call in any thread. Raises
         `InvalidTransition`."""
         write_id = new_write_id()

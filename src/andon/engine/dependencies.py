@@ -60,7 +60,7 @@ class Acts(Protocol):
         """Apply the command to tasks that were just read."""
         ...
 
-    def decided(self, task: Task, command: Command, now: int) -> Change:
+    def change_for(self, task: Task, command: Command, now: int) -> Change:
         """The change that the command makes to a task, at this time in ms UTC."""
         ...
 
@@ -212,7 +212,7 @@ class Dependencies:
     def _unblocked(self, child: Task, now: int) -> Change | None:
         """What unblocks a task whose dependencies have been counted off in the step that writes the
         end of the last of them; None if more is to be read first. Called in any thread."""
-        return self._acts.decided(child, Unblock(), now) if goes_by_count(child) else None
+        return self._acts.change_for(child, Unblock(), now) if goes_by_count(child) else None
 
     async def _release(self, ready: Sequence[Task]) -> None:
         """Unblock those that wait for nothing more, unless they were fanned out by a run that did
