@@ -7,7 +7,7 @@ import pytest
 
 from andon.contract.edges import Link
 from andon.contract.optional import SettlesAtOnce
-from andon.contract.outcomes import APPLIED, HAS_DEPENDENTS, Changed, ChangeKind
+from andon.contract.outcomes import APPLIED, CREATED, HAS_DEPENDENTS, Changed, ChangeKind
 from andon.contract.requests import Change
 from andon.lifecycle.commands import Cancel, Complete, Fail, Rerun, Schedule, Unblock
 from andon.model.task import Task, TaskError
@@ -123,6 +123,31 @@ async def test_a_child_that_cannot_be_unblocked_is_left_and_keeps_no_other_from_
     settled = {e.child: e.settled for e in await kit.store.dependents(parents[place].id)}
     assert settled == {bad.id: False, beside.id: True}
     assert await kit.store.take_unsettled(10) == [(parents[place].id, State.COMPLETED)]
+
+
+@pytest.mark.parametrize("place", [0, 2, 4])
+async def test_a_child_that_cannot_be_written_fails_neither_its_parent_nor_others(
+    kit: Kit, deciding: Deciding, place: int
+) -> None:
+    parents = [await kit.active() for _ in range(5)]
+    children: list[Task] = []
+    for number, parent in enumerate(parents):
+        # A deadline that no column holds is in none while the task is blocked.
+        deadline = 2**63 if number == place else None
+        child = kit.record(dependencies=(parent.id,), deadline=deadline)
+        [created] = await kit.create(child)
+        assert created == CREATED
+        await kit.store.link([Link(child.id, (parent.id,))])
+        children.append(child)
+    outcomes = await ended(kit, parents)
+    assert {one.kind for one in outcomes} == {ChangeKind.APPLIED}
+    assert outcomes[place] == HAS_DEPENDENTS
+    assert {await kit.state(parent.id) for parent in parents} == {State.COMPLETED}
+    for parent, child, outcome in zip(parents, children, outcomes, strict=True):
+        is_left = outcome.has_dependents
+        assert await kit.state(child.id) is (State.BLOCKED if is_left else State.PENDING)
+        [edge] = await kit.store.dependents(parent.id)
+        assert edge.settled is not is_left
 
 
 async def test_many_edges_are_left_to_be_settled_in_pages(kit: Kit, deciding: Deciding) -> None:

@@ -70,6 +70,15 @@ def commit(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed]:
     return [next(written) if _goes_with_others(p) else _commit_alone(tx, p) for p in prepared]
 
 
+def commit_without_settling(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed]:
+    """The same, and every edge of what ends is left to `settle`."""
+    allowed, tx.may_settle = tx.may_settle, 0
+    try:
+        return commit(tx, prepared)
+    finally:
+        tx.may_settle = allowed
+
+
 def _commit_together(tx: Transaction, prepared: Sequence[Prepared]) -> list[Changed]:
     """The changes that can be written together."""
     tx.db.execute("SAVEPOINT batch")

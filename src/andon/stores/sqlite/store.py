@@ -10,7 +10,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from andon.contract.edges import Edge, Ended, Link, Settlement
-from andon.contract.isolation import each_alone, each_alone_blocking
+from andon.contract.isolation import AT_FAULT, each_alone, each_alone_blocking
 from andon.contract.notes import Note, NoteName, NotePut, PutNote
 from andon.contract.outcomes import Changed, ChangeKind, Created, Due, Verdict
 from andon.contract.queries import EventPage, History, Page, Query, ReadyKind
@@ -131,9 +131,13 @@ class SqliteStore(OpenFile):
                     self._held.pop(change.before.id, None)
         return outcomes
 
-    def _commit(self, changes: Sequence[Change]) -> Awaitable[list[Changed]]:
+    async def _commit(self, changes: Sequence[Change]) -> list[Changed]:
         prepared = committing.prepare(changes)
-        return self._write(lambda tx: committing.commit(tx, prepared))
+        try:
+            return await self._write(lambda tx: committing.commit(tx, prepared))
+        except AT_FAULT:
+            # A dependent that would have been unblocked may be what cannot be written.
+            return await self._write(lambda tx: committing.commit_without_settling(tx, prepared))
 
     async def take_due(self, partition: int, limit: int, hold_ms: int) -> Due:
         if not self._virtual and self._clock.jumped() > JUMP_MS:
