@@ -1,6 +1,7 @@
 """Processor time per task, of this tree beside an older commit: what has a change cost?
 
     python benchmarks/beside_revision.py REV KIND... [--rounds N] [--only NAME,...] [--seed N]
+    python benchmarks/beside_revision.py REV KIND... --clock --rounds 10
 
 Each kind of store (memory, sqlite, redis, postgres, nats) is measured by two processes: one with
 this tree's `src`, one with that of REV. They share one server, each in a namespace of its own, and
@@ -14,6 +15,9 @@ only, for a store that has claimed is sent hints of submits from then on.
 
 The ratios are medians over the rounds of new to old, with the interval that holds 95 % of the
 medians of rounds drawn again (bootstrap). One above 1 says that this tree costs more.
+
+With `--clock` it is the time of the clock, of larger blocks, on all processors, and the ratio says
+how many times as fast this tree is. That wants a machine with nothing else to do.
 """
 
 import argparse
@@ -39,6 +43,9 @@ HERE = Path(__file__).resolve().parent
 BLOCKS = {"submit one": 100, "submit bulk": 1_000, "claim one": 100, "drain": 1_000, "e2e": 500}
 """What is measured, and tasks in a block of it."""
 
+BY_THE_CLOCK = 4
+"""How many times as large a block is whose time of the clock is measured."""
+
 TURNS = (("new", "old", "old", "new"), ("old", "new", "new", "old"))
 
 A_LIFE = 3
@@ -50,10 +57,11 @@ DRAWS = 2_000
 
 
 class Cost(NamedTuple):
-    """Processor time, in µs a task."""
+    """Processor time and time of the clock, in µs a task."""
 
     client: float
     server: float
+    clock: float
 
     @property
     def both(self) -> float:
@@ -89,7 +97,7 @@ class Side:
         assert self._process.stdin is not None
         print(json.dumps([what, n]), file=self._process.stdin, flush=True)
         told = self._said()
-        return Cost(told["client_ns"] / n / 1_000, told["server_ns"] / n / 1_000)
+        return Cost(*(told[name] / n / 1_000 for name in ("client_ns", "server_ns", "clock_ns")))
 
     def close(self) -> None:
         """Let it end."""
@@ -134,26 +142,27 @@ def places(kind: str) -> Iterator[tuple[dict[str, str], int | None]]:
             yield urls, started.pid
 
 
-def measure(kind: str, old: Path, rounds: int, names: Sequence[str]) -> dict[str, list[Pair]]:
-    """All rounds of one kind of store."""
+def measure(kind: str, old: Path, rounds: int, sizes: dict[str, int]) -> dict[str, list[Pair]]:
+    """All rounds of one kind of store, of operations in blocks of so many tasks."""
     sources = {"new": HERE.parent / "src", "old": old}
-    found: dict[str, list[Pair]] = {name: [] for name in names}
+    found: dict[str, list[Pair]] = {name: [] for name in sizes}
     with places(kind) as (urls, server):
-        for name, first in itertools.product(names, range(0, rounds, A_LIFE)):
+        for name, first in itertools.product(sizes, range(0, rounds, A_LIFE)):
             with ExitStack() as stack:
                 sides = {name: Side(sources[name], urls[name], server) for name in urls}
                 for side in sides.values():
                     stack.callback(side.close)
-                _in_turns(sides, name, TURNS[0])  # to warm up
+                _in_turns(sides, name, sizes[name], TURNS[0])  # to warm up
                 for number in range(first, min(first + A_LIFE, rounds)):
-                    found[name].append(_in_turns(sides, name, TURNS[number % 2]))
+                    turns = TURNS[number % 2]
+                    found[name].append(_in_turns(sides, name, sizes[name], turns))
     return found
 
 
-def _in_turns(sides: dict[str, Side], name: str, turns: Sequence[str]) -> Pair:
+def _in_turns(sides: dict[str, Side], name: str, size: int, turns: Sequence[str]) -> Pair:
     costs: dict[str, list[Cost]] = {side: [] for side in sides}
     for turn in turns:
-        costs[turn].append(sides[turn].measure(name, BLOCKS[name]))
+        costs[turn].append(sides[turn].measure(name, size))
     mean = {side: Cost(*map(statistics.mean, zip(*costs[side], strict=True))) for side in sides}
     return Pair(**mean)
 
@@ -173,6 +182,16 @@ def report(kind: str, found: dict[str, list[Pair]], rng: random.Random) -> None:
             cells.append(_ratio([n / o for n, o in zip(new, old, strict=True)], rng))
         cells.append(_ratio([pair.new.both / pair.old.both for pair in pairs], rng))
         print("|", " | ".join(cells), "|", flush=True)
+
+
+def report_clock(kind: str, found: dict[str, list[Pair]], rng: random.Random) -> None:
+    """Print the table of one kind of store, of time of the clock."""
+    print(f"\n| {kind} | µs of the clock, old → new | times as fast |\n|---|---|---|", flush=True)
+    for name, pairs in found.items():
+        old, new = ([side.clock for side in column] for column in reversed(_columns(pairs)))
+        took = f"{statistics.median(old):.1f} → {statistics.median(new):.1f}"
+        faster = _ratio([o / n for n, o in zip(new, old, strict=True)], rng)
+        print(f"| {name} | {took} | {faster} |", flush=True)
 
 
 def _columns(pairs: Sequence[Pair]) -> tuple[list[Cost], list[Cost]]:
@@ -200,15 +219,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=48)
     parser.add_argument("--only", default=",".join(BLOCKS), help="of: " + ", ".join(BLOCKS))
     parser.add_argument("--seed", type=int, default=0, help="of the rounds drawn again")
+    parser.add_argument("--clock", action="store_true", help="measure the time of the clock")
     given = parser.parse_args()
     names = given.only.split(",")
     if unknown := set(names) - set(BLOCKS):
         parser.error(f"--only: not measured here: {', '.join(unknown)}")
-    stay_on_one_processor()
+    sizes = {name: BLOCKS[name] * (BY_THE_CLOCK if given.clock else 1) for name in names}
+    if not given.clock:
+        stay_on_one_processor()
     with source_of(given.revision) as old:
         for kind in given.kinds:
-            found = measure(kind, old, given.rounds, names)
-            report(kind, found, random.Random(given.seed))
+            found = measure(kind, old, given.rounds, sizes)
+            (report_clock if given.clock else report)(kind, found, random.Random(given.seed))
     print(f"\nLoad at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors.")
 
 

@@ -1,4 +1,4 @@
-"""Processor time of this process and of the server that it uses."""
+"""Time of the clock, and processor time of this process and of the server that it uses."""
 
 import time
 
@@ -11,14 +11,17 @@ class Meter:
     def __init__(self, server: int | None) -> None:
         self._server = psutil.Process(server) if server else None
         self.used = {"client_ns": 0, "server_ns": 0}
+        self.clock_ns = 0
 
     def start(self) -> None:
         """Count from here."""
         self._pids = self._serving()
         self._client, self._before = time.process_time_ns(), sum(map(_used, self._pids))
+        self._began = time.perf_counter_ns()
 
     def stop(self) -> None:
         """Up to here."""
+        self.clock_ns = time.perf_counter_ns() - self._began
         self.used["client_ns"] = time.process_time_ns() - self._client
         self.used["server_ns"] = sum(map(_used, self._serving())) - self._before
 
