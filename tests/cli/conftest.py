@@ -16,6 +16,7 @@ from andon.cli.root import root
 from andon.contract.requests import ClaimRequest
 from andon.engine.local import LocalEngine
 from andon.lifecycle.commands import Command, Complete, Fail, Terminate
+from andon.model.fleet import TypeInfo
 from andon.model.task import Task, TaskError
 from andon.stores.registry import open_store
 
@@ -83,6 +84,16 @@ class Cli:
                 await engine.close()
 
         return asyncio.run(run())
+
+    def publish(self, *types: TypeInfo) -> None:
+        """Publish task types as a worker does that was given the same URL. Behind the back of a
+        service it would only know them a moment later."""
+
+        async def run() -> None:
+            async with Andon(self.url) as app:
+                await (await app.engine()).publish_types(types)
+
+        asyncio.run(run())
 
     def claim(self, count: int = 1, queue: str = "default") -> list[Task]:
         """Claim tasks, as worker `w`, and leave them running."""

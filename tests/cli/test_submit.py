@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from andon.model.fleet import TypeInfo
+
 from .conftest import Cli
 
 
@@ -118,10 +120,8 @@ def test_a_full_queue_is_refused_and_says_what_to_do(cli: Cli) -> None:
 
 
 def test_a_name_that_no_worker_knows_is_pointed_out(cli: Cli) -> None:
-    from andon.model.fleet import TypeInfo
-
     cli("storage", "init")
-    cli.behind(lambda engine: engine.publish_types([TypeInfo(name="mail.send")]))
+    cli.publish(TypeInfo(name="mail.send"))
     told = cli("submit", "male").stderr
     assert "No worker has published a task type 'male'" in told
     assert "waits in queue 'default' for one that does" in told
@@ -140,11 +140,8 @@ def test_where_no_worker_has_published_anything_people_are_told_the_queue(cli: C
 
 
 def test_a_task_goes_to_the_queue_that_workers_have_published_of_its_type(cli: Cli) -> None:
-    from andon.model.fleet import TypeInfo
-
     cli("storage", "init")
-    types = [TypeInfo(name="send", queue="mail"), TypeInfo(name="old.*", queue="attic")]
-    cli.behind(lambda engine: engine.publish_types(types))
+    cli.publish(TypeInfo(name="send", queue="mail"), TypeInfo(name="old.*", queue="attic"))
     file = cli.write("tasks.jsonl", {"name": "send", "id": "of-a-file"}, {"name": "job", "id": "j"})
     cli("submit", "--jsonl", file)
     submits = {
@@ -160,10 +157,8 @@ def test_a_task_goes_to_the_queue_that_workers_have_published_of_its_type(cli: C
 
 
 def test_a_repeat_is_one_also_if_workers_have_published_its_type_since(cli: Cli) -> None:
-    from andon.model.fleet import TypeInfo
-
     assert cli.json("submit", "send", "--id", "nightly")["created"]
-    cli.behind(lambda engine: engine.publish_types([TypeInfo(name="send", queue="mail")]))
+    cli.publish(TypeInfo(name="send", queue="mail"))
     again = cli.json("submit", "send", "--id", "nightly")
     assert (again["created"], again["queue"]) == (False, "default")
 
