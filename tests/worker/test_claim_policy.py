@@ -24,6 +24,7 @@ from andon.worker.claiming.policy import (
     Step,
     Stop,
     next_step,
+    should_prefetch,
 )
 
 FIVE = ClaimSettings(concurrency=5, batch=5)
@@ -80,21 +81,25 @@ TABLE = [
     Row("tasks have waited for slots too long", FIVE, but(BUSY, running=5, answered_at=99.0),
         Release(late=True)),
     # Prefetch.
-    Row("quick tasks, and more of them", PREFETCHING, BUSY, Claim(5, prefetch=True)),
+    Row("quick tasks, and more of them", PREFETCHING, BUSY, Claim(10, prefetch=True)),
+    Row("quick tasks of a prefetching claim, and more of them", PREFETCHING,
+        but(BUSY, unstarted=10), Claim(10, prefetch=True)),
+    Row("the last tasks of a prefetching claim took their time", PREFETCHING,
+        but(BUSY, unstarted=10, was_quick=False), Start(5)),
     Row("the store asks for no prefetch", FIVE, BUSY, Start(5)),
     Row("the last tasks took their time", PREFETCHING, but(BUSY, was_quick=False), Start(5)),
     Row("the last claim was not full", PREFETCHING, but(BUSY, was_full=False), Start(5)),
     Row("tasks still run", PREFETCHING, but(BUSY, running=1), Start(4)),
     Row("some types are limited", PREFETCHING, but(BUSY, has_limited_types=True), Start(5)),
-    Row("reports of two claims are under way", PREFETCHING, but(BUSY, reporting=10),
-        Claim(5, prefetch=True)),
-    Row("more reports than of two claims", PREFETCHING, but(BUSY, reporting=11), Start(5)),
+    Row("reports of two claims are under way", PREFETCHING, but(BUSY, reporting=20),
+        Claim(10, prefetch=True)),
+    Row("more reports than of two claims", PREFETCHING, but(BUSY, reporting=21), Start(5)),
     Row("prefetched tasks were released", PREFETCHING,
         but(BUSY, released_at=100.0 - NO_PREFETCH_S / 2), Start(5)),
     Row("prefetched tasks were released long ago", PREFETCHING,
-        but(BUSY, released_at=99.0 - NO_PREFETCH_S), Claim(5, prefetch=True)),
-    Row("quick tasks have started, their reports are many", PREFETCHING,
-        but(BUSY, unstarted=0, reporting=10), Claim(5)),
+        but(BUSY, released_at=99.0 - NO_PREFETCH_S), Claim(10, prefetch=True)),
+    Row("quick tasks have ended, their reports are many", PREFETCHING,
+        but(BUSY, unstarted=0, reporting=20), Claim(10)),
     # Parked claims.
     Row("nothing has run for a moment", PARKING, but(ASKED, to_ask=1, rested=True), Park(5)),
     Row("the store cannot park claims", FIVE, but(ASKED, to_ask=1, rested=True), Claim(5)),
@@ -203,9 +208,12 @@ def test_no_step_starts_or_claims_more_than_fits(settings: ClaimSettings, view: 
     free = max(settings.concurrency - view.running, 0)
     match next_step(settings, view):
         case Claim(limit, prefetch=True):
-            assert 0 < limit <= settings.concurrency
+            assert 0 < limit <= settings.prefetched
             assert free == settings.concurrency
             assert view.unstarted
+        case Claim(limit) if settings.prefetches and should_prefetch(settings, view):
+            assert limit == settings.prefetched
+            assert not view.unstarted
         case Claim(limit) | Park(limit):
             assert 0 < limit <= free
             assert not view.unstarted

@@ -38,6 +38,12 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(policy, "LONGEST_HOLD_S", 3600.0)
 
 
+leaving = pytest.mark.parametrize(
+    "leave", [Worker.begin_stop, lambda worker: worker.set_quiet(True)], ids=["stopped", "quiet"]
+)
+"""The ways of a worker to claim no more."""
+
+
 def add_quick(kit: Kit, **settings: int) -> list[int]:
     """A handler that notes how many claims had left when it began."""
     seen: list[int] = []
@@ -73,8 +79,8 @@ async def test_a_prefetching_claim_leaves_before_the_runs_of_the_last_begin(kit:
     await kit.start(concurrency=5)
     for task_id in ids:
         await kit.end(task_id)
-    # Nothing is known before the first have ended; then a claim is always ahead.
-    assert seen == [1] * 5 + [3] * 5 + [4] * 5 + [5] * 5 + [6] * 5
+    # Nothing is known before the first have ended; then a claim of twice the slots is always ahead.
+    assert seen == [1] * 5 + [3] * 10 + [4] * 10
 
 
 async def test_a_worker_that_prefetches_runs_no_more_at_once_than_it_has_slots(kit: Kit):
@@ -94,9 +100,9 @@ async def test_a_worker_that_prefetches_runs_no_more_at_once_than_it_has_slots(k
     seen = [await kit.end(task_id) for task_id in ids]
     assert {task.state for task in seen} == {State.COMPLETED}
     assert most == 5
-    assert max(request.limit for (request,) in kit.engine.called("claim")) == 5
+    assert max(request.limit for (request,) in kit.engine.called("claim")) == 10
     await until(lambda: not worker._runs.in_hand)
-    assert (worker._runs.running, worker._claim_loop._claimed) == (0, [])
+    assert (worker._runs.running, len(worker._claim_loop._claimed)) == (0, 0)
 
 
 async def test_nothing_is_prefetched_where_the_store_does_not_ask_for_it(kit: Kit):
@@ -181,9 +187,7 @@ async def test_prefetched_tasks_that_wait_for_long_are_released_at_no_cost_of_a_
 
 
 @pytest.mark.usefixtures("patient")
-@pytest.mark.parametrize(
-    "leave", [Worker.begin_stop, lambda worker: worker.set_quiet(True)], ids=["stopped", "quiet"]
-)
+@leaving
 async def test_a_worker_that_claims_no_more_releases_prefetched_tasks(
     kit: Kit, leave: Callable[[Worker], None]
 ):
@@ -199,5 +203,67 @@ async def test_a_worker_that_claims_no_more_releases_prefetched_tasks(
     assert busy.most == 3
 
 
-async def test_a_worker_that_prefetches_holds_no_more_than_four_times_its_slots(kit: Kit):
-    assert 10 < await most_in_hand(kit, tasks=80) <= 20
+async def with_three_more_than_run(kit: Kit) -> tuple[Worker, Busy, list[str], list[str]]:
+    """A worker of three slots that claimed six tasks of which three run, while its next claim is
+    held. Returns the tasks that run and those that do not."""
+    held = asyncio.Event()
+    busy = Busy()
+
+    async def handler() -> None:
+        kit.engine.held["claim"] = held
+        await busy()
+
+    kit.add(handler, name="busy")
+    add_quick(kit)
+    for _ in range(3):
+        await kit.submit("quick")
+    ids = [await kit.submit("busy") for _ in range(6)]
+    worker = await kit.start(concurrency=3)
+    await busy.reaches(3)
+    assert len(worker._claim_loop._claimed) == 3
+    return worker, busy, ids[:3], ids[3:]
+
+
+async def test_the_second_half_of_a_claim_starts_when_the_first_has_ended(
+    kit: Kit,
+):
+    _, busy, first, second = await with_three_more_than_run(kit)
+    busy.go_on.set()
+    for task_id in first + second:
+        assert (await kit.end(task_id)).state is State.COMPLETED
+    assert busy.most == 3
+    kit.engine.held["claim"].set()
+
+
+async def test_the_second_half_of_a_claim_starts_as_slots_become_free_once_the_next_failed(
+    kit: Kit,
+):
+    worker, busy, first, second = await with_three_more_than_run(kit)
+    kit.engine.failing["claim"] = 1
+    kit.engine.held["claim"].set()
+    await until(lambda: worker._claim_loop._asleep == "no-capacity")
+    busy.go_on.set()
+    for task_id in first + second:
+        task = await kit.end(task_id)
+        assert (task.state, len(task.status.runs)) == (State.COMPLETED, 1)
+    assert busy.most == 3
+
+
+@leaving
+async def test_a_worker_that_leaves_starts_no_second_half_of_a_claim(
+    kit: Kit, leave: Callable[[Worker], None]
+):
+    worker, busy, first, second = await with_three_more_than_run(kit)
+    leave(worker)
+    busy.go_on.set()
+    for task_id in first:
+        assert (await kit.end(task_id)).state is State.COMPLETED
+    kit.engine.held["claim"].set()
+    for task_id in second:
+        task = await kit.until(task_id, lambda task: task.state is State.PENDING)
+        assert task.status.tries == 0
+    assert busy.began == 3
+
+
+async def test_a_worker_that_prefetches_holds_no_more_than_eight_times_its_slots(kit: Kit):
+    assert 20 < await most_in_hand(kit, tasks=120) <= 40

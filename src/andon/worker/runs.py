@@ -315,7 +315,7 @@ class Runs:
         finally:
             self.running -= 1
         if self._logs is not None:
-            self._logs.ended(run.task.definition.id, run.context.run)
+            self._logs.ended(run.context)
         self._freed()
 
     def _forget(self, run: RunInHand) -> None:

@@ -16,7 +16,9 @@ grow with the load by themselves.
 import asyncio
 import logging
 import random
+from collections import deque
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -65,6 +67,13 @@ sent, so that the worker never assumes a longer lease than it has, and a claim s
 to a slow poll. A third of the lease must be left then, or it would be renewed before it begins."""
 
 
+class _Claimed(NamedTuple):
+    """A claimed task that was not started yet."""
+
+    task: Task
+    granted_after: float  #: as in its `SentClaim`
+
+
 class ClaimLoop:
     """Keeps the worker's slots filled."""
 
@@ -105,8 +114,7 @@ class ClaimLoop:
         self._backoff = Backoff(rng)
         self._listener: Listener | None = None
         self._rotation = PartitionRotation(1, rng=rng, clock=clock)
-        self._claimed: list[Task] = []  #: not started yet
-        self._claimed_with: SentClaim | None = None
+        self._claimed: deque[_Claimed] = deque()  #: not started yet; the oldest first
         self._unanswered: SentClaim | None = None  #: the claim that was sent last
         self._parked: SentClaim | None = None  #: the claim that is parked, or may be
         self._park_timer: asyncio.TimerHandle | None = None
@@ -121,6 +129,8 @@ class ClaimLoop:
         if self._started_at is not None and not self._runs.running:
             self._note(was_quick=self._clock() - self._started_at < QUICK_S)
             self._started_at = None
+            if self._claimed and self._unanswered is not None:
+                self._fill_slots()
         if self._asleep == "no-capacity":
             self._rouse()
         elif self._runs.type_freed:
@@ -248,7 +258,7 @@ class ClaimLoop:
             self._parked = claim
         claiming = self._engine.claim(claim.request)
         if prefetch:
-            claiming = once_waiting(claiming, self._start_claimed)
+            claiming = once_waiting(claiming, self._fill_slots)
         self._answered(claim, await claiming)
 
     def _answered(self, claim: SentClaim, tasks: list[Task]) -> None:
@@ -257,7 +267,7 @@ class ClaimLoop:
             self._parked = None
         else:
             self._parked = claim._replace(granted_after=claim.sent_at)
-        self._claimed, self._claimed_with = tasks, claim
+        self._claimed.extend(_Claimed(task, claim.granted_after) for task in tasks)
         now = self._clock()
         if len(tasks) >= claim.request.limit:
             self._backoff.succeeded()
@@ -287,30 +297,35 @@ class ClaimLoop:
 
     # --- claimed tasks ---
 
-    def _start_claimed(self, count: int | None = None) -> None:
-        """Start the first `count` tasks that were claimed; None: all."""
-        tasks, claim = self._claimed, self._claimed_with
-        assert claim is not None
-        self._claimed = [] if count is None else tasks[count:]
-        self._start(tasks[:count], claim)
+    def _fill_slots(self) -> None:
+        """Start as many of the claimed tasks as there are slots, while a claim is under way. Those
+        that are left start together when these have ended, which takes the processor less than one
+        by one (docs/decisions/claiming-ahead.md), or when the claim has been answered."""
+        known = self._known
+        if not (known.stopping or known.quiet):
+            free = self._settings.concurrency - self._runs.running
+            self._start_claimed(min(free, len(self._claimed)))
 
-    def _start(self, tasks: Sequence[Task], claim: SentClaim) -> None:
+    def _start_claimed(self, count: int) -> None:
+        """Start the first `count` tasks that were claimed."""
+        self._begin_runs()
+        for _ in range(count):
+            task, granted_after = self._claimed.popleft()
+            self._runs.start(task, granted_after)
+
+    def _begin_runs(self) -> None:
         self._cancel_park_timer()
         if self._known.rested:
             self._note(rested=False)
         if self._settings.prefetches:
             self._started_at = self._clock()
-        for task in tasks:
-            self._runs.start(task, claim.granted_after)
 
     def _release_claimed(self, *, late: bool) -> None:
-        tasks, claim = self._claimed, self._claimed_with
-        assert claim is not None
-        self._claimed = []
         if late:
             self._note(released_at=self._clock())
-        for task in tasks:
-            self._runs.hand_back(task, claim.granted_after)
+        while self._claimed:
+            task, granted_after = self._claimed.popleft()
+            self._runs.hand_back(task, granted_after)
 
     # --- sleep ---
 
@@ -403,7 +418,9 @@ class ClaimLoop:
             for task in tasks:
                 self._runs.hand_back(task, claim.granted_after)
         elif tasks:
-            self._start(tasks, claim)
+            self._begin_runs()
+            for task in tasks:
+                self._runs.start(task, claim.granted_after)
 
     async def _withdraw(self) -> None:
         """Take the parked claim back. If the store is away, the claim lapses there by itself."""

@@ -7,9 +7,9 @@ the view up to date and executes the step. The rules, in the order in which they
 2. A claim whose reply was lost is repeated after a pause, before anything else is decided: the
    store may have granted it.
 3. Claimed tasks start as soon as slots are free. If the last tasks ended quickly and the last claim
-   was full, the next claim leaves before they start (prefetch), so that the store answers it while
-   they run. Prefetched tasks that get no slot within a moment are released for other workers, and
-   the worker does not prefetch for a minute.
+   was full, the next claim leaves before they start (prefetch), and asks for twice the slots, so
+   that the store answers it while they run. Prefetched tasks that get no slot within a moment are
+   released for other workers, and the worker does not prefetch for a minute.
 4. A worker claims all that fits at once, or as much as keeps both this process and the store busy.
    It also claims while reports are on their way to the store, but never holds more reports than
    slots: otherwise it would claim on and on from a store that is slower than the worker.
@@ -38,9 +38,13 @@ NO_PREFETCH_S = 60.0
 """How long a worker does not prefetch after it had to release prefetched tasks."""
 
 LONGEST_HOLD_S = 0.1
-"""How long claimed tasks may wait for a slot before they are released."""
+"""How long claimed tasks may wait for a slot after the last answer before they are released."""
 
-REPORTED_AT_PREFETCH = 2
+PREFETCHED = 2
+"""A prefetching claim asks for so many times the slots: the tasks of one answer start in two
+halves, and each claim and each commit is for twice as many."""
+
+REPORTED_AT_PREFETCH = 2 * PREFETCHED
 """A worker prefetches while it has at most so many times its slots in reports: the reports of one
 claim are with the store while those of the next gather."""
 
@@ -62,6 +66,11 @@ class ClaimSettings(msgspec.Struct, frozen=True, kw_only=True):
     prefetches: bool = False  #: the store is best asked while the last tasks run
     parks: bool = False  #: the store can park claims, and leases are long enough for that
     poll_s: float = SLOW_POLL_S  #: seconds between polls when no hint comes
+
+    @property
+    def prefetched(self) -> int:
+        """How many tasks a prefetching claim asks for."""
+        return PREFETCHED * self.concurrency
 
 
 class ClaimView(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -104,7 +113,9 @@ class Claim(msgspec.Struct, frozen=True):
     """Ask the store for up to `limit` tasks."""
 
     limit: int
-    prefetch: bool = False  #: send it first, then start the tasks of the last claim
+    prefetch: bool = False
+    """Send it first, then start the tasks of the last claim: as many as there are slots, and when
+    those have ended the others."""
 
 
 class Park(msgspec.Struct, frozen=True):
@@ -178,8 +189,8 @@ def may_park(settings: ClaimSettings, running: int, has_limited_types: bool) -> 
 
 
 def should_prefetch(settings: ClaimSettings, view: ClaimView) -> bool:
-    """Whether the next claim leaves before the claimed tasks start, and asks for a claim more than
-    can start now; of a store that is asked so."""
+    """Whether the next claim leaves before the claimed tasks start, and asks for more than can
+    start now; of a store that is asked so."""
     return (
         view.was_quick
         and view.was_full
@@ -196,7 +207,7 @@ def _with_claimed_tasks(settings: ClaimSettings, view: ClaimView, *, prefetch: b
     if view.quiet:
         return Release()
     if prefetch:
-        return Claim(settings.concurrency, prefetch=True)
+        return Claim(settings.prefetched, prefetch=True)
     free = settings.concurrency - view.running
     if free > 0:
         return Start(min(free, view.unstarted))
@@ -209,7 +220,7 @@ def _claim_limit(settings: ClaimSettings, view: ClaimView, *, prefetch: bool) ->
     if view.quiet or not view.has_queues:
         return 0
     if prefetch:
-        return settings.concurrency
+        return settings.prefetched
     free = settings.concurrency - view.running
     batch = min(free, settings.batch)
     # Not a part of what is free: claims of one part each would go round and round.

@@ -22,6 +22,7 @@ from andon.engine.base import Engine
 from andon.model.errors import ConfigurationError, LeaseLost, StoreUnavailable
 from andon.model.text import storable
 from andon.worker.background import is_asked_to_end
+from andon.worker.context import Context
 from andon.worker.logs.activity import RUNS
 from andon.worker.logs.fields import RunFieldsFilter
 
@@ -101,9 +102,11 @@ class LogCapture(logging.Handler):
                 return
         self._call(wake.set)
 
-    def ended(self, task_id: str, run: int) -> None:
+    def ended(self, context: Context) -> None:
         """The run's handler has ended: keep what is left of it soon, and forget it then."""
-        found = self._gathered.get((task_id, run))
+        if not self._gathered:
+            return  # most handlers log nothing
+        found = self._gathered.get((context.task_id, context.run))
         if found is not None:
             found.ended = True
             self._some.set()
