@@ -1,9 +1,10 @@
 """What a claim costs while what cannot run is the oldest: with few and with many tasks pending,
 with 1, 100 and 1,000 types in a queue, among 1 and 2,000 queues. It should be the same.
 
-    python benchmarks/flat_claims.py URL [--few N] [--many N] [--claims N]
+    python benchmarks/flat_claims.py STORE [--few N] [--many N] [--claims N]
 
-URL names an empty store, which is filled and not emptied again. The tasks of the filling, spread
+STORE is the URL of an empty store, which is filled and not emptied again; or `redis`, `postgres` or
+`nats`, of which a server is started for this run. The tasks of the filling, spread
 over three queues (of 1, 100 and 1,000 types), are of types that the worker has no code for. A
 round submits one task that it has code for, claims it alone (measured: the time of the call) and
 completes it. Besides: a worker with code for everything, one that finds nothing, one that asks for
@@ -19,8 +20,11 @@ import asyncio
 import itertools
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
+
+import store_servers
 
 from andon.contract.limits import MAX_BATCH
 from andon.contract.requests import Change, ClaimRequest
@@ -159,6 +163,16 @@ class Filled:
         return Change(before=task, after=moved.status, event=moved.event, sets_result=True)
 
 
+@contextmanager
+def url_of(store: str) -> Iterator[str]:
+    """The URL given, or that of a server of the kind that is named."""
+    if "://" in store:
+        yield store
+    else:
+        with store_servers.running(store) as started:
+            yield started.namespace("flat")
+
+
 async def main(url: str, sizes: Sequence[int], claims: int) -> None:
     store = open_store(url)
     await store.open()
@@ -187,10 +201,13 @@ def report(sizes: Sequence[int], found: dict[str, list[Round]]) -> None:
 
 
 if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("url")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("store", metavar="STORE")
     parser.add_argument("--few", type=int, default=10_000)
     parser.add_argument("--many", type=int, default=1_000_000)
     parser.add_argument("--claims", type=int, default=200)
     given = parser.parse_args()
-    asyncio.run(main(given.url, (given.few, given.many), given.claims))
+    with url_of(given.store) as url:
+        asyncio.run(main(url, (given.few, given.many), given.claims))

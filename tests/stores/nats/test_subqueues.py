@@ -54,7 +54,8 @@ def grow_old(kit: Kit) -> None:
     assert isinstance(kit.store, NatsStore)
     known = kit.store._claims.subqueues[0]
     known._quiet_since -= subqueues._EMPTY_S
-    known._rechecked_at -= subqueues._EMPTY_S
+    known._checked_at -= subqueues._EMPTY_S
+    known._recheck_at = 0.0
     for subqueue in known._subqueues.values():
         subqueue.read_at -= subqueues._EMPTY_S
 
@@ -123,6 +124,33 @@ async def test_lost_hints_are_made_up_for(kit: Kit, monkeypatch: pytest.MonkeyPa
     grow_old(kit)
     assert await kit.claim(5, queues=queues) == []
     assert asked.subqueues <= 2, "nothing pending was written since: one question for all of them"
+
+
+async def test_lines_that_were_empty_are_read_again_only_some_at_a_time(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With much pending, each of them costs the server long: no claim waits for all of them."""
+    queues = await some_queues(kit)
+    other = await kit.again()
+
+    def nobody(*_: object) -> None: ...
+
+    monkeypatch.setattr(context_of(other), "hint", nobody)
+    task = kit.record(queue=queues[30])
+    await other.create([task])
+    asked = Asked(context_of(kit.store).js, monkeypatch)
+    assert isinstance(kit.store, NatsStore)
+    known = kit.store._claims.subqueues[0]
+    monkeypatch.setattr(subqueues, "_LONGEST_S", 0.0)  # the time for that is always over
+    grow_old(kit)
+    found: list[str] = []
+    for _ in range(MANY // subqueues._CHECKED + 1):
+        asked.forget()
+        known._recheck_at = 0.0
+        found += ids(await kit.claim(5, queues=queues))
+        # Besides: whether anything was written, and what was found.
+        assert asked.subqueues <= subqueues._CHECKED + 3
+    assert found == [task.id]
 
 
 async def test_lines_nobody_has_code_for_are_not_asked_about(

@@ -187,12 +187,11 @@ class _QueueRound:
         queue = claim.request.queues[number]
         levels: dict[str, list[Subqueue]] = {}
         is_quiet = True
-        now = time.monotonic()
         for name in self._fleet.subqueues(queue):
             if not self._may(name.kind):
                 continue
             subqueue = self._subqueues.subqueue(name)
-            if self._subqueues.is_empty(subqueue, now):
+            if self._subqueues.is_empty(subqueue):
                 continue
             is_quiet = False
             if claim.room.get(name_of_kind(name.kind), 1) > 0:
@@ -214,7 +213,6 @@ class _QueueRound:
         """Read the next records of the sub-queues that come next and of which nothing is known:
         reading many empty ones one after the other would take long."""
         found: list[Subqueue] = []
-        now = time.monotonic()
         is_behind = False
         for queue in self._claim.request.queues[number:]:
             config = self._configs.get(queue)
@@ -227,7 +225,7 @@ class _QueueRound:
                 if not is_behind or room <= 0 or not self._may(name.kind):
                     continue
                 subqueue = self._subqueues.subqueue(name)
-                if self._subqueues.is_empty(subqueue, now):
+                if self._subqueues.is_empty(subqueue):
                     continue
                 self._subqueues.forget_stale(subqueue)
                 if not subqueue.records and not subqueue.ended:

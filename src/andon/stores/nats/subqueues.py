@@ -1,9 +1,9 @@
 """Keeps what a process has read of sub-queues, the pending tasks of one queue, kind and priority.
 
 What was read is believed for a moment, as others may have claimed it since. That a sub-queue is
-empty is believed for longer, until a hint says that its queue has something ready. A hint may be
-lost, so before long one request asks whether anything pending was written at all, and, if so, each
-sub-queue is read again.
+empty is believed until a hint says that its queue has something ready. A hint may be lost, so
+before long one request asks whether anything pending was written at all, and, if so, the sub-queues
+are read again, some at a time: of an empty one the server visits all that is pending in its lane.
 """
 
 import time
@@ -35,11 +35,17 @@ _FRESH_S = 0.5
 """How long what was read of a sub-queue is believed."""
 
 _EMPTY_S = 0.8 * SLOW_POLL_S
-"""How long it is believed that a sub-queue is empty; so the next slow poll looks again."""
+"""After how long it is checked whether a sub-queue is empty still; so the next slow poll does."""
 
-_DOUBT_S, _LOOK_S = 0.75 * _EMPTY_S, 0.25 * _EMPTY_S
-"""After how long it is checked, so that the answer is known before it is believed no longer; and
-how often it is checked whether there is such a sub-queue."""
+_LOOK_S = 0.05 * SLOW_POLL_S
+"""How often it is looked whether there are sub-queues to check."""
+
+_SHARE, _LONGEST_S = 0.05, 0.25
+"""The share of the time that claims may spend on reading empty sub-queues again, and how long one
+claim may take for that."""
+
+_CHECKED = 8
+"""How many of them are read again in one request."""
 
 _TOGETHER = 256
 """How many sub-queues are read in one request."""
@@ -96,7 +102,7 @@ class Subqueues:
         self._first: dict[SubqueueName, int] = {}
         self._quiet: dict[str, dict[str, Mark]] = {}
         self._quiet_since = 0.0
-        self._rechecked_at = 0.0
+        self._checked_at = self._recheck_at = 0.0
 
     def __len__(self) -> int:
         return sum(len(subqueue.records) for subqueue in self._subqueues.values())
@@ -110,12 +116,11 @@ class Subqueues:
 
     # --- what is known to be empty ---
 
-    def is_empty(self, subqueue: Subqueue, now: float) -> bool:
-        """Whether it is known to be empty without asking the server; `now` in monotonic seconds."""
+    def is_empty(self, subqueue: Subqueue) -> bool:
+        """Whether it is known to be empty without asking the server."""
         return (
             subqueue.ended
             and not subqueue.records
-            and now - subqueue.read_at < _EMPTY_S
             and subqueue.mark is not None
             and subqueue.mark == self._mark(subqueue.name.queue)
         )
@@ -144,24 +149,48 @@ class Subqueues:
         return self._context.hints.heard(ready_topic(queue))
 
     async def recheck_empty(self, now: float) -> None:
-        """Go on believing that empty sub-queues are empty, if nothing pending was written since."""
-        if now - self._rechecked_at < _LOOK_S:
+        """Check what has been believed to be empty for long; `now` in monotonic seconds. All of it
+        at once if nothing pending was written since, else as much as there is time for, the longest
+        unchecked first."""
+        if now < self._recheck_at:
             return
-        self._rechecked_at = now
+        passed, self._checked_at = now - self._checked_at, now
+        self._recheck_at = now + _LOOK_S
         doubted = [
             subqueue
             for subqueue in self._subqueues.values()
-            if subqueue.ended and not subqueue.records and now - subqueue.read_at >= _DOUBT_S
+            if subqueue.ended and not subqueue.records and now - subqueue.read_at >= _EMPTY_S
         ]
-        if len(doubted) < 2:
-            return  # one is asked about as cheaply
+        if not doubted or (len(doubted) > 1 and await self._are_unwritten(doubted, now)):
+            return
+        doubted.sort(key=lambda subqueue: subqueue.read_at)
+        until = now + min(_SHARE * passed, _LONGEST_S)
+        for start in range(0, len(doubted), _CHECKED):
+            if start and time.monotonic() > until:
+                break
+            await self._check(doubted[start : start + _CHECKED])
+        self._recheck_at = now + max(_LOOK_S, (time.monotonic() - now) / _SHARE)
+
+    async def _check(self, doubted: Sequence[Subqueue]) -> None:
+        """Read these again."""
+        end = self._end()
+        for subqueue in doubted:
+            subqueue.reset(end)
+        await self.peek(doubted)
+        if any(subqueue.records for subqueue in doubted):
+            self._quiet.clear()
+
+    async def _are_unwritten(self, doubted: Sequence[Subqueue], now: float) -> bool:
+        """Whether nothing pending was written since these were read; then they are empty still."""
         after = min(subqueue.upto for subqueue in doubted)
         upto = self._end()
         request = {"seq": after + 1, "next_by_subj": self._records.subjects.any_pending()}
         (answer,) = await self._records.js.read_each(self._records.subjects.stream, [request])
-        if answer is not None and answer.status == _NOTHING:
-            for subqueue in doubted:
-                subqueue.read_at, subqueue.upto = now, max(subqueue.upto, upto)
+        if answer is None or answer.status != _NOTHING:
+            return False
+        for subqueue in doubted:
+            subqueue.read_at, subqueue.upto = now, max(subqueue.upto, upto)
+        return True
 
     def _end(self) -> int:
         records = self._records
