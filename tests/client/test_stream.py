@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import pytest
 
@@ -53,6 +54,30 @@ async def test_all_are_stored_and_told_in_the_order_given(app: Andon, add):
 async def test_an_empty_stream_ends_at_once(app: Andon):
     async with running(app, worker=False):
         assert [some async for some in app.submit_stream(())] == []
+
+
+@virtual_time
+@pytest.mark.parametrize("is_async", [False, True], ids=["iterable", "async iterable"])
+async def test_what_is_no_draft_ends_a_stream_after_the_drafts_before_it(
+    app: Andon, add, is_async: bool
+):
+    items: list[Any] = [add.draft(1), add.draft(2), (3,), add.draft(4)]
+
+    async def drawn() -> AsyncIterator[Any]:
+        for item in items:
+            yield item
+
+    told: list[Submitted] = []
+
+    async def submit() -> None:
+        async for some in app.submit_stream(drawn() if is_async else items):
+            told.extend(some)
+
+    async with running(app, worker=False):
+        with pytest.raises(TypeError, match=r"drafts, such as charge\.draft.*'tuple'"):
+            await submit()
+        assert await stored(app) == [1, 2]
+    assert len(told) == 2
 
 
 @virtual_time

@@ -1,5 +1,7 @@
 """Submitting: what is stored, what is refused, and what a repeat does."""
 
+from typing import Any
+
 import pytest
 
 from andon import Andon, State
@@ -13,6 +15,8 @@ from andon.model.errors import (
 )
 from andon.model.fleet import TypeInfo
 from andon.testing import running, virtual_time
+
+PLACES = pytest.mark.parametrize("place", [0, 1, 2], ids=["first", "in the middle", "last"])
 
 
 @pytest.fixture
@@ -176,3 +180,14 @@ async def test_what_is_submitted_by_name_goes_to_the_queue_that_workers_have_pub
         assert (await (await app.submit("job")).get()).queue == "default"
         chosen = app.draft("send", queue="post")
         assert (await (await chosen.submit()).get()).queue == "post"
+
+
+@virtual_time
+@PLACES
+async def test_what_is_no_draft_is_refused_and_nothing_is_submitted(app: Andon, send, place: int):
+    items: list[Any] = [send.draft("ann"), send.draft("bob")]
+    items.insert(place, ("cat",))
+    async with running(app, worker=False):
+        with pytest.raises(TypeError, match=r"drafts, such as charge\.draft.*'tuple'"):
+            await send.submit_many(items)
+        assert [task async for task in app.find()] == []

@@ -78,3 +78,12 @@ class Draft(msgspec.Struct, Generic[R_co], eq=False, gc=False):
             group=group if submission.group is None else submission.group,
         )
         return self._app.follow_draft(replace(self, submission=joining))
+
+
+def check_draft(item: object) -> None:
+    """Raise `TypeError` if it is no draft: the arguments of a task, say, or a coroutine."""
+    if not isinstance(item, Draft):
+        raise TypeError(
+            "Tasks are submitted together as drafts, such as charge.draft(7, 990); got something "
+            f"of type {type(item).__name__!r}."  # its text may be a secret
+        )

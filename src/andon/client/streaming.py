@@ -17,7 +17,7 @@ from itertools import islice
 from typing import Any
 
 from andon.client.bridge import in_calling_thread
-from andon.client.drafts import Draft
+from andon.client.drafts import Draft, check_draft
 from andon.engine.base import Submitted
 
 SLICE = 200
@@ -102,7 +102,8 @@ def _drawn(source: Iterator[Draft[Any]]) -> tuple[list[Draft[Any]], Exception | 
     some: list[Draft[Any]] = []
     try:
         for draft in islice(source, SLICE):
-            some.append(draft)  # noqa: PERF402 - what came before an error is kept
+            check_draft(draft)
+            some.append(draft)  # what came before an error is kept
     except Exception as error:
         return some, error
     return some, None
@@ -114,7 +115,9 @@ async def _drawn_async(
     some: list[Draft[Any]] = []
     try:
         while len(some) < SLICE:
-            some.append(await anext(source))
+            draft = await anext(source)
+            check_draft(draft)
+            some.append(draft)
     except StopAsyncIteration:
         return some, None
     except Exception as error:

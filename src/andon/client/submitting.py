@@ -14,7 +14,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 
 from andon.client.bridge import in_calling_thread, is_called_blocking
-from andon.client.drafts import Draft
+from andon.client.drafts import Draft, check_draft
 from andon.client.handle import TaskHandle
 from andon.client.signing import Signing
 from andon.client.store_access import StoreAccess
@@ -38,7 +38,8 @@ class Submitting(StoreAccess):
         """Submit many drafts in few round trips; handles in the order given.
 
         Drafts may depend on one another. Each stands alone: if some are refused, the others are
-        accepted all the same and `SubmissionsRefused` says which is which.
+        accepted all the same and `SubmissionsRefused` says which is which. If one is no draft,
+        `TypeError` is raised and none is submitted.
 
         Example:
             handles = await app.submit_many([charge.draft(order, 990) for order in range(100)])
@@ -46,6 +47,8 @@ class Submitting(StoreAccess):
         """
         # Drawn in the caller's thread: a cursor or a session may be used in its own thread only.
         many = await in_calling_thread(lambda: list(drafts))
+        for draft in many:
+            check_draft(draft)
         outcomes = await self.send_drafts(many)
         pairs = list(zip(many, outcomes, strict=True))
         errors = {o.id: o.error for draft, o in pairs if o.error and not _is_held(draft, o)}
