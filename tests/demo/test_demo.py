@@ -3,7 +3,9 @@
 import asyncio
 import json
 import re
+import shlex
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import pytest
 from tests.demo.conftest import UNPARSABLE, Start
 
 from andon.demo import place as places
-from andon.demo import scanning, scratch
+from andon.demo import run, scanning, scratch
 from andon.demo.__main__ import main
 from andon.demo.app import app
 from andon.demo.conducting import begin as begin_round
@@ -184,3 +186,12 @@ def test_the_place_of_another_folder_is_not_taken(folder: Path, tmp_path: Path) 
     places.keep(places.find(folder, home, None))
     with pytest.raises(ConfigurationError, match="holds the demo of"):
         places.find(tmp_path, home, None)
+
+
+def test_it_says_to_go_on_with_a_command_that_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.chdir(Path(sys.executable).parent.parent)
+    said = run._command("andon demo", "some files", url=None, out=None)
+    program, *rest = shlex.split(said)
+    assert (Path.cwd() / program).samefile(Path(sys.executable).with_name("andon"))
+    assert rest == ["demo", "some files"]

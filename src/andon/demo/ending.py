@@ -75,7 +75,7 @@ def _report(place: Place, report: Task | None) -> list[str]:
 
 
 def _next(ledger: Ledger, place: Place, flows: Sequence[Listing], again: str) -> list[str]:
-    andon = _program()
+    andon = program()
     url = shlex.quote(_near_url(place))
     steps = [("dlq list", "what could not be analysed")] if ledger.dead_letters else []
     if ledger.most_runs:
@@ -93,7 +93,7 @@ def _next(ledger: Ledger, place: Place, flows: Sequence[Listing], again: str) ->
     return [*lines, "  all of it once more:", f"    {again} --fresh"]
 
 
-def _program() -> str:
+def program() -> str:
     """How `andon` is called from here."""
     here = Path(sys.executable).with_name("andon")
     found = shutil.which("andon")

@@ -254,7 +254,8 @@ def _command(
     url: str | None,
     out: str | os.PathLike[str] | None,
 ) -> str:
-    words = [command]
+    name, _, rest = command.partition(" ")
+    words = [f"{ending.program()} {rest}" if name == "andon" else command]
     if folder is not None:
         words.append(shlex.quote(os.fspath(folder)))
     if out is not None:
