@@ -64,9 +64,10 @@ class Submitting(StoreAccess):
         how each ended, some hundred at a time, in the order given.
 
         None is raised for: a refusal is the `error` of its outcome, and the others are accepted all
-        the same. What is yielded is stored. If the iterable raises, what it gave before is stored
-        and yielded first. To store nothing if a draft cannot be made, make a list first, and submit
-        that. A draft that depends on others of the stream comes after them.
+        the same. What is yielded is stored. If the iterable raises, or gives what is no draft
+        (`TypeError`), what it gave before is stored and yielded first. To store nothing if a draft
+        cannot be made, make a list first, and submit that. A draft that depends on others of the
+        stream comes after them.
 
         Example:
             drafts = (charge.draft(order, 990) for order in range(1_000))

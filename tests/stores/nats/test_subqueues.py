@@ -69,6 +69,17 @@ async def some_queues(kit: Kit) -> tuple[str, ...]:
     return queues
 
 
+async def without_hints(kit: Kit, patch: pytest.MonkeyPatch) -> NatsStore:
+    """Another process on the same store, that tells nobody of what it writes."""
+    other = await kit.again()
+    assert isinstance(other, NatsStore)
+
+    def nobody(*_: object) -> None: ...
+
+    patch.setattr(context_of(other), "hint", nobody)
+    return other
+
+
 async def test_empty_queues_cost_nothing_once_they_were_found_empty(
     kit: Kit, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -110,11 +121,7 @@ async def test_many_queues_of_which_nothing_is_known_are_asked_about_together(
 async def test_lost_hints_are_made_up_for(kit: Kit, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody says that there is something: the process that wrote it died before it could."""
     queues = await some_queues(kit)
-    other = await kit.again()
-
-    def nobody(*_: object) -> None: ...
-
-    monkeypatch.setattr(context_of(other), "hint", nobody)
+    other = await without_hints(kit, monkeypatch)
     task = kit.record(queue=queues[7])
     await other.create([task])
     grow_old(kit)
@@ -131,11 +138,7 @@ async def test_lines_that_were_empty_are_read_again_only_some_at_a_time(
 ) -> None:
     """With much pending, each of them costs the server long: no claim waits for all of them."""
     queues = await some_queues(kit)
-    other = await kit.again()
-
-    def nobody(*_: object) -> None: ...
-
-    monkeypatch.setattr(context_of(other), "hint", nobody)
+    other = await without_hints(kit, monkeypatch)
     task = kit.record(queue=queues[30])
     await other.create([task])
     asked = Asked(context_of(kit.store).js, monkeypatch)

@@ -38,7 +38,7 @@ _EMPTY_S = 0.8 * SLOW_POLL_S
 """After how long it is checked whether a sub-queue is empty still; so the next slow poll does."""
 
 _LOOK_S = 0.05 * SLOW_POLL_S
-"""How often it is looked whether there are sub-queues to check."""
+"""How often claims look whether there are sub-queues to check."""
 
 _SHARE, _LONGEST_S = 0.05, 0.25
 """The share of the time that claims may spend on reading empty sub-queues again, and how long one
