@@ -175,7 +175,7 @@ def artifact(method: str, kind: str, scope: str, body: Any = None) -> Callable[[
         task_id = service.claim()
         of_run = f"/task/{task_id}/runs/0/artifacts/log"
         service.good("POST", of_run, LINK)
-        path = f"/task/{task_id}/{kind}".replace("RUN", "runs/0")
+        path = f"/task/{task_id}/{kind.replace('RUN', 'runs/0')}"
         return Request(method, path, body, (scope.replace("TASK", task_id),))
 
     return made
