@@ -23,7 +23,8 @@ def context_of(store: Any) -> StoreContext:
 
 
 class Asked:
-    """How often the server was asked, and about how many lines."""
+    """How often the server was asked, and about how many lines; without the counts of lanes, for
+    which no claim waits."""
 
     def __init__(self, js: JetStream, patch: pytest.MonkeyPatch) -> None:
         self._read, self._read_each = js.read, js.read_each
@@ -38,8 +39,9 @@ class Asked:
         self.starts.clear()
 
     async def read(self, stream: str, request: dict[str, Any]) -> tuple[list[Reply], Reply]:
-        self.rounds += 1
-        self.subqueues += "next_by_subj" in request
+        if not request.get("next_by_subj", "").endswith(".*.*.*.*"):
+            self.rounds += 1
+            self.subqueues += "next_by_subj" in request
         return await self._read(stream, request)
 
     async def read_each(self, stream: str, requests: list[dict[str, Any]]) -> list[Reply | None]:

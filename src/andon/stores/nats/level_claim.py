@@ -6,6 +6,7 @@ to the last task that is claimed, and no further than needed.
 
 import asyncio
 import heapq
+import math
 import secrets
 from collections.abc import Iterable, Sequence
 from itertools import repeat
@@ -33,8 +34,8 @@ _PER_LINE = 8
 pages."""
 
 _SINGLY = 3
-"""After so many rounds of single messages the sub-queues of which more is needed are read by
-pages."""
+"""After so many rounds of only what is wanted, more is read of the sub-queues of which more is
+needed."""
 
 Chosen = list[tuple[Subqueue, StoredRecord]]
 
@@ -93,8 +94,11 @@ class LevelClaim:
     async def _read_more(self, subqueues: Sequence[Subqueue], wanted: int, rounds: int) -> int:
         """Read more of each of the sub-queues, all at once. Returns how many messages were read."""
         count = max(16, wanted * _AHEAD // len(self._subqueues))
+        few = math.ceil(wanted / len(self._subqueues))
+        if rounds > _SINGLY or self._contention.is_noted():
+            few = count
         if len(subqueues) == 1:
-            return await self._known.read_more(subqueues[0], count)
+            return await self._known.read_more(subqueues[0], few, count)
         if (
             len(self._subqueues) > _FEW
             and wanted <= _PER_LINE * len(self._subqueues)
@@ -102,7 +106,7 @@ class LevelClaim:
         ):
             await self._known.peek(subqueues)
             return len(subqueues)
-        reading = (self._known.read_more(subqueue, count) for subqueue in subqueues)
+        reading = (self._known.read_more(subqueue, few, count) for subqueue in subqueues)
         found = await asyncio.gather(*reading, return_exceptions=True)
         for read in found:
             if isinstance(read, BaseException):

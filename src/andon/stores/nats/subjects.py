@@ -91,8 +91,9 @@ def rank_of(level: str) -> tuple[int, bool]:
     return -int(level.rstrip("b")), not level.endswith("b")
 
 
-def _lane(subqueue: SubqueueName) -> int:
-    """The levels of one queue and kind, ten priorities at the most, are in lanes of their own."""
+def lane_of(subqueue: SubqueueName) -> int:
+    """In which lane it stands. The levels of one queue and kind, ten priorities at the most, are in
+    lanes of their own."""
     number = 2 * int(subqueue.level.rstrip("b")) + subqueue.level.endswith("b")
     return (crc32(f"{subqueue.queue} {subqueue.kind}".encode()) + number) % LANES
 
@@ -104,7 +105,7 @@ def _tokens(subqueue: SubqueueName) -> tuple[int, str]:
         raise Unwritable(
             f"no subject can hold the queue {subqueue.queue!r} and kind {subqueue.kind!r}"
         )
-    return _lane(subqueue), f"{dotless(subqueue.queue)}.{dotless(subqueue.kind)}.{subqueue.level}"
+    return lane_of(subqueue), f"{dotless(subqueue.queue)}.{dotless(subqueue.kind)}.{subqueue.level}"
 
 
 class Subjects:
@@ -136,6 +137,10 @@ class Subjects:
     def subqueue(self, subqueue: SubqueueName) -> str:
         """Every pending record of a sub-queue."""
         return self.pending("*", subqueue)
+
+    def lane(self, lane: int) -> str:
+        """Every pending record of a lane."""
+        return f"{self.root}t.{lane}.*.*.*.*"
 
     def any_pending(self) -> str:
         """Every pending record of every sub-queue."""

@@ -16,9 +16,10 @@ from andon.lifecycle.constants import SLOW_POLL_S
 from andon.stores.nats.changes import read_dense
 from andon.stores.nats.context import StoreContext
 from andon.stores.nats.jetstream import seq_of
+from andon.stores.nats.lane_depths import LaneDepths
 from andon.stores.nats.nats_client import Reply
 from andon.stores.nats.record_codec import StoredRecord
-from andon.stores.nats.subjects import SubqueueName
+from andon.stores.nats.subjects import SubqueueName, lane_of
 
 if TYPE_CHECKING:
     from andon.stores.nats.record_cache import RecordCache
@@ -66,6 +67,7 @@ class Subqueue:
     def __init__(self, name: SubqueueName, subject: str) -> None:
         self.name = name
         self.subject = subject
+        self.lane = lane_of(name)
         self.records: list[StoredRecord] = []
         self.next = 1
         self.read_at = 0.0
@@ -98,6 +100,7 @@ class Subqueues:
     def __init__(self, context: StoreContext, partition: int) -> None:
         self._context = context
         self._records: RecordCache = context.records[partition]
+        self._depths = LaneDepths(context, partition)
         self._subqueues: dict[SubqueueName, Subqueue] = {}
         self._first: dict[SubqueueName, int] = {}
         self._quiet: dict[str, dict[str, Mark]] = {}
@@ -240,13 +243,23 @@ class Subqueues:
         self._first.update((subqueue.name, subqueue.records[0].seq) for subqueue in found)
         return found
 
-    async def read_more(self, subqueue: Subqueue, count: int) -> int:
-        """Read what stands at the sub-queue's `next` and behind it. Returns how many those are."""
+    async def read_more(self, subqueue: Subqueue, wanted: int, count: int) -> int:
+        """Read what stands at the sub-queue's `next` and behind it: as many as are wanted, or
+        `count` where a page costs less than those one by one. Returns how many were read."""
+        if subqueue.more <= _DEEP and self._depths.are_read_singly(subqueue.lane, wanted):
+            return await self._read_singly(subqueue, wanted)
         mark, end = self._mark(subqueue.name.queue), self._end()
         page = await self._page(subqueue, min(count, MAX_BATCH * 2))
         self._took(subqueue, page, mark, end)
         subqueue.ended = subqueue.ended or subqueue.more == 0
         return len(page)
+
+    async def _read_singly(self, subqueue: Subqueue, wanted: int) -> int:
+        for read in range(wanted):
+            await self.peek([subqueue])
+            if subqueue.ended:
+                return read
+        return wanted
 
     async def _page(self, subqueue: Subqueue, count: int) -> list[Reply]:
         if subqueue.more > _DEEP:
