@@ -14,12 +14,12 @@ from andon.stores.nats.context import StoreContext
 if TYPE_CHECKING:
     from andon.stores.nats.record_cache import RecordCache
 
-_DEEP = 5_000
-"""With fewer pending in a lane, pages are read: one serves several claims."""
+_DEEP = 2_000
+"""With fewer pending in a lane, pages are read."""
 
-_PENDING_TO_ONE = 400
-"""Counting so many pending tasks takes the server about as long as a request for one message takes
-until its answer is there."""
+_PENDING_TO_ONE = 1_000
+"""Counting so many pending tasks costs about as much as four requests for one message: a page that
+is read ahead serves about four claims."""
 
 _KNOWN_S = 30.0
 """How long the number is believed. It only decides how to read, so it may be wrong."""
