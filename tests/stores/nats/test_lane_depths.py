@@ -6,10 +6,12 @@ import time
 
 import pytest
 from conformance.kit import Kit, ids
+from servers import harm
 
 from andon.model.code import Code
 from andon.stores.nats import NatsStore, lane_depths
 from andon.stores.nats.lane_depths import LaneDepths
+from andon.stores.nats.subqueues import Subqueues
 
 from .counting import Traffic
 
@@ -24,6 +26,16 @@ def deep(monkeypatch: pytest.MonkeyPatch) -> None:
 def depths_of(kit: Kit) -> LaneDepths:
     assert isinstance(kit.store, NatsStore)
     return kit.store._claims.subqueues[0]._depths
+
+
+def one_by_one(kit: Kit, patch: pytest.MonkeyPatch) -> None:
+    """No claim reads a page, however much or little is pending."""
+    patch.setattr(depths_of(kit), "are_read_singly", lambda _lane, _wanted: True)
+    patch.setattr(Subqueues, "_page", never)
+
+
+async def never(*_: object) -> None:
+    raise AssertionError("a page was read")
 
 
 async def counted(kit: Kit) -> LaneDepths:
@@ -70,17 +82,27 @@ async def test_a_claim_of_one_reads_ahead_where_little_is_pending(
     assert read > 1
 
 
-@pytest.mark.usefixtures("deep")
-async def test_all_are_claimed_and_the_oldest_first(kit: Kit) -> None:
+async def test_all_are_claimed_and_the_oldest_first(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_by_one(kit, monkeypatch)
     made = [await kit.submit(name=f"waits-{n % 3}") for n in range(60)]
-    claimed = await kit.claim(1)
-    await counted(kit)
-    depths = depths_of(kit)
-    for lane in range(32):
-        depths._depths[lane] = 1_000
+    claimed = await kit.claim(7)
     while found := await kit.claim(7):
         claimed += found
     assert ids(claimed) == ids(made)
+
+
+async def test_one_that_cannot_be_read_is_set_aside_and_the_others_are_claimed(
+    kit: Kit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one_by_one(kit, monkeypatch)
+    before = [await kit.submit(name="waits") for _ in range(3)]
+    broken = await kit.submit(name="waits")
+    await harm.damage(kit.factory.url, broken.id)  # written again, so it stands behind those
+    after = [await kit.submit(name="waits") for _ in range(3)]
+    assert ids(await kit.claim(6)) == ids([*before, *after])
+    assert await kit.claim(6) == []
 
 
 @pytest.mark.usefixtures("deep")

@@ -39,7 +39,8 @@ class LaneDepths:
         self._pause_until = -math.inf
 
     def are_read_singly(self, lane: int, wanted: int) -> bool:
-        """Whether so many messages of a sub-queue are read sooner one by one than as a page."""
+        """Whether so many messages of a sub-queue in that lane cost less one by one than as a page.
+        False until the lane has been counted."""
         now = time.monotonic()
         if now >= max(self._pause_until, self._counted_at.get(lane, -math.inf) + _KNOWN_S):
             self._pause_until = now + _KNOWN_S  # one count at a time
