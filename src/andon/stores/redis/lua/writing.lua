@@ -100,12 +100,12 @@ local function gather(sets, key, score, members, from, to)
   end
 end
 
--- A new task's number, of twelve hexadecimal digits: the day on which it came, and which of its queue it
--- was on that day, as the daily history counts them. (Those of older releases, and of what is restored,
--- come before: they count from 1.)
+-- A new task's number, of twelve hexadecimal digits: three of the day on which it came, which begin again
+-- after eleven years, and nine of which of its queue it was on that day, as the daily history counts them.
+-- (Those of older releases, and of what is restored, come before: they count from 1.)
 local serial
 local function set_serial(day, nth)
-  serial = string.format('%04X%08X', day % 65536, nth)
+  serial = string.format('%03X%09X', day % 4096, nth)
 end
 
 -- What the daily history (`daily.py`) counts: `what` is a tally and a queue.
