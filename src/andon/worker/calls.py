@@ -191,7 +191,7 @@ class Call:
                 )
             return self._dump(list(args) if args else dict(kwargs))
         if not kwargs and tuple(map(type, args)) == self._sure:
-            return self._dump(self._given(*args))
+            return self._dump(self._given(*args), floats=False)
         named = self._bind(args, kwargs)
         cheap = self._cheap
         for name, value in named.items():
@@ -259,10 +259,13 @@ class Call:
             raise InvalidSubmission(f"Argument {field!r}: {error}", field=field) from error
         return payload
 
-    def _dump(self, arguments: dict[str, Any] | list[Any] | msgspec.Struct) -> bytes:
+    def _dump(
+        self, arguments: dict[str, Any] | list[Any] | msgspec.Struct, *, floats: bool = True
+    ) -> bytes:
+        """Arguments as JSON; `floats`: whether there may be any among them."""
         try:
             payload = _encoder.encode(arguments)
-            if payload.find(NULL) >= 0:  # seldom: most calls are not made to look
+            if floats and payload.find(NULL) >= 0:  # seldom: most calls are not made to look
                 _numbers.check(arguments, payload)
             return payload
         except _ENCODE_ERRORS as error:

@@ -93,7 +93,7 @@ async def test_an_item_of_a_create_is_packed_in_the_order_of_its_list(
     assert (found.id, found.keeps_key, found.digest) == (task.id, True, task.definition.digest)
     assert found.head == f"{task.status.revision} {task.status.created_at} "
     assert found.tally == "submitted"
-    assert found.day == task.status.created_at // 86_400_000
+    assert found.day == str(task.status.created_at // 86_400_000)
     for packed, part in ((found.definition, task.definition), (found.status, task.status)):
         assert bytes(packed) == bytes(records.body(encode(part)))
 

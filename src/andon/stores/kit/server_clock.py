@@ -43,6 +43,9 @@ class ServerClock:
         estimate = told + int((time.monotonic() - heard) * 1000)
         if not self._follows:
             return estimate
+        last = self._last
+        if estimate == last:
+            return last  # no need of the lock, as for most calls in a millisecond
         with self._lock:
             self._last = max(self._last, estimate)
             return self._last
@@ -51,6 +54,8 @@ class ServerClock:
         """Take the time that the server gave with a reply."""
         if self.virtual is not None:
             return
+        if at == self.newest and self._asked_in_vain_since is None:
+            return  # a reply of the same millisecond says nothing new
         with self._lock:
             told, before = self._newest
             heard = time.monotonic()

@@ -145,10 +145,11 @@ async def _create(
     by_partition: dict[int, list[int]] = {}
     for position in positions:
         one = new[position]
-        refused = await _reserve(context, one)
-        if refused is not None:
-            outcomes[position] = refused
-            continue
+        if one.effects.takes_key is not None:  # few do: the others need no coroutine
+            refused = await _reserve(context, one)
+            if refused is not None:
+                outcomes[position] = refused
+                continue
         by_partition.setdefault(one.partition, []).append(position)
     for partition, positions_here in by_partition.items():
         mine = positions_here
@@ -211,11 +212,12 @@ def taken(
 
 
 async def _reserve(context: StoreContext, one: _New) -> Created | None:
-    """Reserve the unique key that the record is to hold. Returns an outcome if the key or the id is
-    taken."""
-    task, effects, now = one.task, one.effects, context.clock.now()
+    """Reserve the unique key that the record is to hold, if any. Returns an outcome if the key or the
+    id is taken."""
+    task, effects = one.task, one.effects
     if effects.takes_key is None:
         return None
+    now = context.clock.now()
     there = (await context.records[one.partition].read([task.id])).get(task.id)
     found = taken(there, task, now)
     if found is not None:

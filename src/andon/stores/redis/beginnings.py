@@ -23,7 +23,7 @@ def group_of(batch: NewTasks, size: int) -> NewGroup:
         kind=entry.ready.kind,
         created=created,
         score=score_of(entry.ready),
-        day=day_of(status.events[-1].at),
+        day=str(day_of(status.events[-1].at)),
         tally=batch.effects.tally,
         lists=entry.lists or None,
         size=size,
@@ -42,21 +42,17 @@ class NewestBeginning:
     derived and packed except their definition, which is a fifth of a lone submit's Python."""
 
     def __init__(self) -> None:
-        self._newest: tuple[object, Beginning | None] = (None, None)
+        self._newest: tuple[int, object, Beginning | None] = (0, None, None)
 
     def of(self, task: Task) -> Beginning | None:
         """The beginning of this task, if it is the same, by value."""
-        told, beginning = self._newest
-        return beginning if told == _told_by(task) else None
+        size, told, beginning = self._newest
+        is_same = size == len(task.definition.id) and told == beginning_of(task)
+        return beginning if is_same else None
 
     def put(self, task: Task, batch: NewTasks) -> Beginning:
         """The beginning of a plain task, the only one of its batch."""
         beginning = (encode((group_of(batch, 1),)), *in_common(task.status, task.definition.id))
-        self._newest = _told_by(task), beginning
+        # The length of the id stands in the event before the id.
+        self._newest = len(task.definition.id), beginning_of(task), beginning
         return beginning
-
-
-def _told_by(task: Task) -> object:
-    """All that a packed beginning is made from. The length of the id stands in the event before the
-    id."""
-    return len(task.definition.id), beginning_of(task)

@@ -151,7 +151,7 @@ def _parts(places: Sequence[int], prepared: Sequence[_Prepared]) -> Parts:
                     timer=None if entry.timer is None else str(entry.timer),
                     dead_letter=entry.dead_letter,
                     results=results,
-                    day=day,
+                    day=str(day),
                     tally=tally,
                     lists=entry.lists or None,
                     size=0,
@@ -228,7 +228,7 @@ def _item(prepared: _Prepared, *, reserved: bool) -> tuple[Any, ...]:
         packed,
         event.write_id,
         effects.interrupts,
-        event.at // DAY_MS,
+        str(event.at // DAY_MS),
         effects.tally or False,
         result,
     )

@@ -173,7 +173,7 @@ def _item(task: Task, effects: Effects, *, keeps_key: bool) -> tuple[Any, ...]:
         keeps_key,
         f"{status.revision} {status.created_at} ",
         definition.digest,
-        day_of(status.events[-1].at),
+        str(day_of(status.events[-1].at)),
         effects.tally,
         effects.heir_of,
     )

@@ -48,7 +48,7 @@ class CreateItem(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     keeps_key: bool  #: whether its unique key is in its partition
     head: str  #: what its version begins with
     digest: str
-    day: int
+    day: str
     tally: str | None
     heir_of: str  #: the task whose place it takes
 
@@ -62,7 +62,7 @@ class NewGroup(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     kind: str
     created: str
     score: str
-    day: int
+    day: str
     tally: str | None
     lists: tuple[str, ...] | None
     size: int  #: how many tasks
@@ -80,7 +80,7 @@ class EndGroup(msgspec.Struct, array_like=True, kw_only=True, gc=False):
     timer: str | None
     dead_letter: bool
     results: int  #: what becomes of their results
-    day: int
+    day: str
     tally: str | None
     lists: tuple[str, ...] | None
     size: int  #: how many changes

@@ -103,12 +103,14 @@ packed_entry = _Entries()
 
 def _check(entry: IndexEntry) -> None:
     """Refuse an entry with a time that scripts would count wrongly."""
-    times, ready = (entry.timer, entry.unique_until), entry.ready
-    if ready is not None:
-        times += (ready.order, ready.dead_at, ready.first_limit)
-    furthest = max(map(abs, filter(None, times)), default=0)
-    if furthest > MOST_COUNTED:
-        raise Unwritable(f"{furthest} ms is a time beyond what a Redis store can keep")
+    ready = entry.ready
+    if ready is None:
+        times = (entry.timer, entry.unique_until)
+    else:
+        times = (entry.timer, entry.unique_until, ready.order, ready.dead_at, ready.first_limit)
+    for at in times:
+        if at is not None and not -MOST_COUNTED <= at <= MOST_COUNTED:
+            raise Unwritable(f"{at} ms is a time beyond what a Redis store can keep")
 
 
 def score_of(ready: ReadyEntry) -> str:

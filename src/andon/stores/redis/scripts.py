@@ -22,9 +22,9 @@ FIRST = {
 the answer, for all else the script goes on to the rest. They have the functions of `writing.lua`
 in place of their calls, `{{name(arguments)}}`, and its variables, `{{name}}`."""
 
-WRITER_VERSION = 3
+WRITER_VERSION = 4
 """The format that a process must know to write here; scripts check it, also for a process that has
-long been open. 3: it enters tasks in the lists by name."""
+long been open. 3: it enters tasks in the lists by name. 4: the numbers of tasks are hexadecimal."""
 
 _OWN = {
     "writer_version": WRITER_VERSION,

@@ -276,7 +276,7 @@ end
 begin_claim(worker, token, now + lease_ms)
 
 local function claim_task(queue, id, found, x)
-  local before, rest, apart = string.match(found[4], '^(%d+)( %d+ %d+(h?) .*)$')
+  local before, rest, apart = string.match(found[4], '^(%d+)( %d+ %x+(h?) .*)$')
   stamp(id, x, before, rest, #taken)
   put_stamp(P .. 'task:' .. id)
   arm(id, run_timer)

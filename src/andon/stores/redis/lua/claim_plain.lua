@@ -95,7 +95,7 @@ if not (A[ROOM] or A[GRANTS] or A[PART_OF] or A[KNOWN]) and A[LIMIT] <= MOST
         if not plain then break end
         entries[packed] = x
       end
-      local before, rest, apart = string.match(record[4] or '', '^(%d+)( %d+ %d+(h?) .*)$')
+      local before, rest, apart = string.match(record[4] or '', '^(%d+)( %d+ %x+(h?) .*)$')
       plain = apart == '' and type(x) == 'table' and not (x[KEY] or x[UNIQUE] or x[DEAD_AT])
       record[3], record[4], record[5], record[6], record[7] = x, before, rest, id, task
       records[n] = record

@@ -56,7 +56,7 @@ local function holds_key(x, st)
   return x[UNIQUE] and not (st == 'active' and x[STATE] == 'pending' and x[FREES_ON_CLAIM])
 end
 
-local function digest_in(tail) return string.match(tail, '^%d+h? (.*)$') end
+local function digest_in(tail) return string.match(tail, '^%x+h? (.*)$') end
 
 -- The position in the log that the next event will have. What is in `log` is added at the end.
 local log_end

@@ -173,9 +173,8 @@ local function due_of(queue, state)
   if {{state in waits_for_time}} then return P .. 'due:' .. queue .. '|' .. state end
 end
 
-local function numbered(n) return string.format('%012d', n) end -- as versions have it
 local function parts_of(version)
-  return string.match(version, '^(%d+) (%d+ )(%d+)(h?) (.*)$')
+  return string.match(version, '^(%d+) (%d+ )(%x+)(h?) (.*)$')
 end
 local function keep_apart(id, event)
   call('RPUSH', P .. 'history:' .. id, event)

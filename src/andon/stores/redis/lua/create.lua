@@ -10,7 +10,6 @@ local {{fields.create ID, DEFINITION, STATUS, ENTRY, EVENT, KEEPS_KEY, HEAD, DIG
 local reply = {now}
 local named = {}
 local fresh = #A
-local number = call('HINCRBY', P .. 'meta', 'number', fresh) - fresh
 
 -- The first refusal of a batch names as many to evict as are too many, each later one the next.
 local function full(x)
@@ -56,15 +55,16 @@ local function write(item)
   outcome = outcome or full(x)
   if outcome then return outcome end
   is_writing = true
-  number = number + 1
-  local serial = numbered(number)
+  local day = item[DAY]
+  look_at_tally(x[QUEUE], day, item[TALLY])
+  set_serial(day, so_far + 1)
   here[id] = true
   put_new(P .. 'task:' .. id, item[DEFINITION], item[STATUS], item[ENTRY], x[STATE],
     item[HEAD] .. serial .. ' ' .. item[DIGEST])
   introduce(x, serial, id)
   if x[UNIQUE] and item[KEEPS_KEY] and not lapsed(x) then reserve(x[UNIQUE], x[UNIQUE_UNTIL], id) end
   log[#log + 1] = item[EVENT]
-  tally(x[QUEUE], item[DAY], item[TALLY], 1)
+  tally(x[QUEUE], day, item[TALLY], 1)
   return 'c'
 end
 

@@ -17,10 +17,13 @@ if #ARGV == ALONE then
       or call('EXISTS', P .. 'stub:' .. id) == 0) then
     local kind, definition, status = group[KIND], ARGV[DEFINITION], ARGV[STATUS]
     local head, digest = group[HEAD], ARGV[DIGEST]
-    local serial = string.format('%012d', call('HINCRBY', meta, 'number', 1))
+    local day = group[DAY]
+    local nth = call('HINCRBY', P .. 'daily:' .. day, group[TALLY] .. '|' .. queue, '1')
+    if nth == 1 then call('SADD', P .. 'days', day) end
+    {{serial}}
+    {{set_serial(day, nth)}}
     local channel = string.match(P, '^{(.*):%d+}:$') .. ':hints:'
     local submitted = ARGV[BEGUN] .. id .. '\192' -- \192: no result
-    {{count_day(group[DAY], group[TALLY] .. '|' .. queue, 1)}}
     local function put(key, score) call('ZADD', key, score, id) end
     if left and limits == 'free' then
       -- A claim stands: if it still does, and would get this task and no other, it has it. A claim

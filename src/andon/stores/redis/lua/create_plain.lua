@@ -34,9 +34,10 @@ if #ARGV > FIRST then
     plain = call('EXISTS', unpack(stubs)) == 0
   end
   if plain then
-    local number = call('HINCRBY', meta, 'number', n) - n
     local lists, lanes, kinds_of, ready, log, at, made = {}, {}, {}, {}, {}, FIRST, 0
     {{tallies}}
+    {{serial}}
+    {{so_far}}
     local members, from = {}, nil
     local function put(key, score) {{gather(lists, key, score, ids, from, made)}} end
     for _, group in ipairs(A) do
@@ -48,9 +49,13 @@ if #ARGV > FIRST then
       end
       if not lanes[waiting] then kinds[#kinds + 1] = kind end
       from = made
+      local day = group[DAY]
+      local day_number = tonumber(day)
+      {{look_at_tally(queue, day, group[TALLY])}}
       for _ = 1, group[SIZE] do
         made = made + 1
-        local id, serial = ids[made], string.format('%012d', number + made)
+        local id = ids[made]
+        {{set_serial(day_number, so_far + made - from)}}
         {{put_new(keys[made], ARGV[at + DEFINITION], common or ARGV[at + STATUS], entry, 'pending',
           head .. serial .. ' ' .. ARGV[at + DIGEST])}}
         members[made] = serial .. id
@@ -59,7 +64,7 @@ if #ARGV > FIRST then
       end
       {{gather(lanes, waiting, score, members, from, made)}}
       {{each_place(put, queue, 'pending', group[CREATED], nil, false, group[LISTS])}}
-      {{tally(queue, group[DAY], group[TALLY], group[SIZE])}}
+      {{tally(queue, day, group[TALLY], group[SIZE])}}
     end
     {{put_tallies()}}
     for key, list in pairs(lists) do call('ZADD', key, unpack(list)) end

@@ -172,7 +172,7 @@ local function set_aside(id, queue)
   if not st or st == 'unknown' then return end
   local revision, created, number, apart, digest = parts_of(found[1] or '')
   if not revision then
-    revision, created, number, apart, digest = 0, int(now) .. ' ', numbered(0), '', ''
+    revision, created, number, apart, digest = 0, int(now) .. ' ', '000000000000', '', ''
   end
   local x = unpacked(found[3]) or entry_in(queue or '', st)
   leave(x, st, number, id)

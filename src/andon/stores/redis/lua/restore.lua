@@ -75,7 +75,7 @@ for i, item in ipairs(A) do
     local x = entry_of(item[ENTRY])
     local state = x[STATE]
     number = number + 1
-    local serial = numbered(number)
+    local serial = string.format('%012d', number)
     local task = P .. 'task:' .. id
     put_new(task, item[DEFINITION], item[STATUS], item[ENTRY], state,
       item[HEAD] .. serial .. (item[APART] and 'h ' or ' ') .. item[DIGEST], item[CELL])

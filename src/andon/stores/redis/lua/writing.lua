@@ -5,9 +5,11 @@
 -- A record is a hash: d (definition), s (status), x (index entry), st (state), v (version), c (run
 -- cell, empty once the run has ended), r (result), q (the run that was asked to stop).
 --
--- A version is the revision, the creation, a number of twelve digits, with "h" once the moves are kept
--- apart from the status, and the definition's digest. Its head is the revision and the creation, each
--- with a space; its tail is what comes after.
+-- A version is the revision, the creation, the number, with "h" once the moves are kept apart from the
+-- status, and the definition's digest. Its head is the revision and the creation, each with a space; its
+-- tail is what comes after.
+--
+-- The number decides between equals of a lane, see `set_serial`.
 local {{fields.entry DEAD_AT, FIRST_LIMIT, RUN_NUMBER, FENCE}}
 
 -- A new record; `cell` if it is created as a run.
@@ -98,6 +100,14 @@ local function gather(sets, key, score, members, from, to)
   end
 end
 
+-- A new task's number, of twelve hexadecimal digits: three of the day on which it came, which begin again
+-- after eleven years, and nine of which of its queue it was on that day, as the daily history counts them.
+-- (Those of older releases, and of what is restored, come before: they count from 1.)
+local serial
+local function set_serial(day, nth)
+  serial = string.format('%03X%09X', day % 4096, nth)
+end
+
 -- What the daily history (`daily.py`) counts: `what` is a tally and a queue.
 local function count_day(day, what, n)
   if call('HINCRBY', P .. 'daily:' .. day, what, n) == n then call('SADD', P .. 'days', day) end
@@ -112,6 +122,12 @@ local function tally(queue, day, of, n)
     tallies[day] = of_day
   end
   of_day[what] = (of_day[what] or 0) + n
+end
+-- How many of these are counted so far, by this script and by those before.
+local so_far
+local function look_at_tally(queue, day, of)
+  local what = of .. '|' .. queue
+  so_far = tonumber(call('HGET', P .. 'daily:' .. day, what) or 0) + (tallies[day] and tallies[day][what] or 0)
 end
 local function put_tallies()
   for day, of_day in pairs(tallies) do
