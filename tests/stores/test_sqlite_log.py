@@ -40,6 +40,7 @@ while True:
 PAGE = 4_096
 BYTES_EACH = 128 * 1024
 WRITTEN = 2 * MOST_LOG_BYTES
+PATIENCE_S = 60.0
 
 
 @contextmanager
@@ -175,3 +176,37 @@ def test_operations_that_wait_together_do_not_make_one_long_snapshot(
     assert [f for f in found if isinstance(f, int)] == [0, 1, 2, 4, 5]
     assert isinstance(found[3], ValueError)
     assert len(begun) == 3, "two operations in each"
+
+
+def test_a_commit_during_a_checkpoint_is_folded_by_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoint, "LEAST_BYTES", 0)
+    began, may_go_on, began_again = (threading.Event() for _ in range(3))
+    looked = threading.Semaphore(0)
+    look = checkpoint.Checkpointer.look
+
+    def held_up(_checkpointer: checkpoint.Checkpointer, _db: sqlite3.Connection) -> None:
+        (began_again if began.is_set() else began).set()
+        may_go_on.wait()
+
+    def look_and_tell(checkpointer: checkpoint.Checkpointer, moves: int) -> None:
+        look(checkpointer, moves)
+        looked.release()
+
+    monkeypatch.setattr(checkpoint.Checkpointer, "_checkpoint", held_up)
+    monkeypatch.setattr(checkpoint.Checkpointer, "look", look_and_tell)
+
+    async def main() -> None:
+        store = SqliteStore(f"sqlite:///{tmp_path / 'andon.db'}")
+        await store.open()
+        for _ in range(2):
+            await store.create([_task(store)])
+            assert await asyncio.to_thread(looked.acquire, timeout=PATIENCE_S)
+            assert await asyncio.to_thread(began.wait, PATIENCE_S)
+        assert not began_again.is_set()
+        may_go_on.set()
+        assert await asyncio.to_thread(began_again.wait, PATIENCE_S)
+        await store.close()
+
+    asyncio.run(main())

@@ -135,13 +135,18 @@ def test_what_is_written_just_before_the_close_is_hinted_too(tmp_path: Path) -> 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Any:
-    db = sqlite3.connect(tmp_path / "log.db", isolation_level=None)
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA synchronous = OFF")
-    db.execute("PRAGMA wal_autocheckpoint = 0")
+    db = _connected(tmp_path)
     db.execute("CREATE TABLE t (body BLOB)")
     yield db
     db.close()
+
+
+def _connected(folder: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(folder / "log.db", isolation_level=None)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = OFF")
+    db.execute("PRAGMA wal_autocheckpoint = 0")
+    return db
 
 
 def _add_pages(db: sqlite3.Connection, count: int) -> None:
@@ -168,6 +173,26 @@ def test_a_log_that_was_folded_counts_from_its_start(tmp_path: Path, database: A
     assert not log.has_grown()
     _add_pages(database, GROWTH)
     assert log.has_grown()
+    log.close()
+
+
+def test_a_log_that_was_cut_counts_from_its_start_whoever_writes_it(
+    tmp_path: Path, database: Any
+) -> None:
+    log = Log(tmp_path / "log.db")
+    _add_pages(database, 2 * GROWTH + 100)
+    assert log.has_grown()
+    busy, _, _ = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    assert not busy
+    assert log.size == 0
+    assert not log.has_grown()
+    another = _connected(tmp_path)
+    _add_pages(another, 100)
+    assert not log.has_grown()
+    _add_pages(another, GROWTH)
+    assert log.has_grown()
+    assert not log.has_grown()
+    another.close()
     log.close()
 
 

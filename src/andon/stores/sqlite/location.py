@@ -30,7 +30,7 @@ class SameFile:
 
     def __init__(self, path: Path) -> None:
         """Raises `StoreUnavailable` if there is no file any more."""
-        self._path = path
+        self._path = str(path)
         try:
             found = path.stat()
         except OSError as error:
@@ -40,7 +40,7 @@ class SameFile:
     def check(self) -> None:
         """Raise `StoreUnavailable` if the file was deleted or replaced."""
         try:
-            found = os.stat(self._path)  # noqa: PTH116 - Path.stat costs twice as much
+            found = os.stat(self._path)  # noqa: PTH116 - a `Path` costs twice as much
         except OSError as error:
             raise self._is_gone() from error
         if (found.st_dev, found.st_ino) != self._opened:

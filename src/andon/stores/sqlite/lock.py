@@ -29,6 +29,8 @@ milliseconds."""
 FIRST_PAUSE_S = 10e-6
 LONGEST_PAUSE_S = 0.5e-3
 
+_TRY = 0 if fcntl is None else fcntl.LOCK_EX | fcntl.LOCK_NB
+
 
 class WriteLock:
     """Held while writing. Use from one thread."""
@@ -77,12 +79,13 @@ class WriteLock:
 def _take(file: int, end: float) -> bool:
     """Take one of the locks; False if another process kept it until `end`, in monotonic seconds."""
     assert fcntl is not None
-    began = time.monotonic()
+    began: float | None = None  # to wait: mostly the lock is free, and no clock is read
     while True:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, _TRY)
         except BlockingIOError:
             now = time.monotonic()
+            began = now if began is None else began
             if now >= end:
                 return False
             time.sleep(min(max((now - began) / 32, FIRST_PAUSE_S), LONGEST_PAUSE_S))

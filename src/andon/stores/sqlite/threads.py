@@ -158,23 +158,32 @@ class OperationThread(threading.Thread):
 
     def _settle(self, group: list[Call]) -> None:
         """Give the callers the outcomes of their operations."""
+        if len(group) == 1:
+            _tell_in(group[0].loop, group)
+            return
         by_loop: dict[asyncio.AbstractEventLoop | None, list[Call]] = {}
         for call in group:
             by_loop.setdefault(call.loop, []).append(call)
         for loop, calls in by_loop.items():
-            if loop is None:
-                _tell(calls)
-            else:
-                # a closed loop has no waiters any more
-                with contextlib.suppress(RuntimeError):
-                    loop.call_soon_threadsafe(_tell, calls)
+            _tell_in(loop, calls)
 
     def _closed_error(self) -> StoreUnavailable:
         return StoreUnavailable(f"The store {self._path} is closed.")
 
 
+def _tell_in(loop: asyncio.AbstractEventLoop | None, calls: list[Call]) -> None:
+    """Resolve the calls in their callers' loop, if they have one."""
+    if loop is None:
+        _tell(calls)
+        return
+    try:
+        loop.call_soon_threadsafe(_tell, calls)
+    except RuntimeError:  # it is closed, and has no waiters any more
+        return
+
+
 def _tell(calls: list[Call]) -> None:
-    """Resolve the calls, in the caller's own loop if it has one. A cancelled call gets nothing."""
+    """Resolve the calls. A cancelled call gets nothing."""
     for call in calls:
         if call.future.done():
             continue

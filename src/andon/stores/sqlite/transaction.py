@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from andon.contract.requests import Change
@@ -33,6 +34,7 @@ Unblocked = Callable[[Task, int], Change | None]
 _MOST_NAMES = 10_000
 
 
+@lru_cache(maxsize=64)  # by value: some tallies of a few days, and a submit needs but one
 def counted_as(day: int, tally: str = "") -> str:
     """The key of a day's tally among the counts; without a tally, a key before all of that day.
     Days have seven digits, up to the year 9999, so that they sort."""
@@ -244,7 +246,8 @@ class Transaction:
         self.flush_events()
         if self.moved or self.begun:
             self.hints.add(EVENTS_TOPIC)
-        changes = [(q, s, n) for (q, s), n in self._counts.items() if n]
+        # As plain text: of any other type SQLite's module asks first how it is to be adapted.
+        changes = [(q, str(s), n) for (q, s), n in self._counts.items() if n]
         if changes:
             write(self.db, LIFE.count, changes)
         if self._next_pos:

@@ -28,6 +28,9 @@ _KINDS = {
     "events": "e",
     "config": "g",
 }
+_NONE = "-"
+"""Stands for the letters of a process that listens for nothing."""
+
 _LONGEST_PATH = 100
 """Bytes a socket's path may have on every system we run on (sun_path is 104 to 108)."""
 
@@ -41,13 +44,15 @@ class WakeSocket:
 
     def __init__(self, database: Path) -> None:
         self._folder = _folder(database)
+        self._path = str(self._folder)
         self._folder.mkdir(mode=0o700, exist_ok=True)
         self._sender = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._sender.setblocking(False)
         self._stem = f"{os.getpid()}.{secrets.token_hex(3)}"
         self.kinds: frozenset[str] = frozenset()  #: of topics that others are to hint here
         self._mine: Path | None = None
-        self._peers: list[str] = []
+        self._peers: list[tuple[str, str]] = []
+        """Paths of the other sockets that listen for something, with their letters."""
         self._seen: tuple[int, int] | None = None
         self.receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self.receiver.setblocking(False)
@@ -56,7 +61,7 @@ class WakeSocket:
         """Set the kinds of topics that this process listens for."""
         self.kinds = frozenset(kinds)
         letters = "".join(sorted(_KINDS[kind] for kind in self.kinds))
-        path = self._folder / f"{self._stem}.{letters or '-'}"
+        path = self._folder / f"{self._stem}.{letters or _NONE}"
         if self._mine is None:
             self.receiver.bind(str(path))
         elif path != self._mine:
@@ -68,8 +73,7 @@ class WakeSocket:
     ) -> None:
         """Hint every other process that listens for one of the topics, for tasks that moved, or
         for runs that began or progressed."""
-        for peer in self._others():
-            letters = peer.rpartition(".")[2]
+        for peer, letters in self._others():
             wanted = [topic for topic in topics if _KINDS[kind_of(topic)] in letters]
             if moved and _KINDS["task"] in letters:
                 wanted += _topics("task", moved)
@@ -82,10 +86,10 @@ class WakeSocket:
         if len(topics) > _MOST_TOPICS:
             topics = sorted({kind_of(topic) for topic in topics})
         try:
-            self._sender.sendto(json.dumps(topics).encode(), str(self._folder / peer))
+            self._sender.sendto(json.dumps(topics).encode(), peer)
         except ConnectionRefusedError:
             with contextlib.suppress(OSError):
-                (self._folder / peer).unlink()
+                Path(peer).unlink()
         except FileNotFoundError:
             self._seen = None  # renamed or gone since the folder was read
         except OSError:
@@ -99,17 +103,22 @@ class WakeSocket:
                 topics.update(json.loads(self.receiver.recv(65_536)))
         return topics
 
-    def _others(self) -> list[str]:
+    def _others(self) -> list[tuple[str, str]]:
         try:
             # The folder's time is only as fine as the kernel's tick: a socket made in the tick of
             # the last read would stay unseen, so the folder is read again every second at the
             # least.
-            found = os.stat(self._folder)  # noqa: PTH116 - Path.stat costs twice as much
+            found = os.stat(self._path)  # noqa: PTH116 - a `Path` costs twice as much
             changed = (found.st_mtime_ns, int(time.monotonic()))
             if changed != self._seen:
                 mine = self._mine.name if self._mine else ""
                 names = (entry.name for entry in self._folder.iterdir())
-                self._peers = [name for name in names if name != mine]
+                others = [(name, name.rpartition(".")[2]) for name in names if name != mine]
+                self._peers = [
+                    (f"{self._path}/{name}", letters)
+                    for name, letters in others
+                    if letters != _NONE
+                ]
                 self._seen = changed
         except FileNotFoundError:
             return []
