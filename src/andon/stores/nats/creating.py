@@ -212,8 +212,8 @@ def taken(
 
 
 async def _reserve(context: StoreContext, one: _New) -> Created | None:
-    """Reserve the unique key that the record is to hold, if any. Returns an outcome if the key or the
-    id is taken."""
+    """Reserve the unique key that the record is to hold, if any. Returns an outcome if the key or
+    the id is taken."""
     task, effects = one.task, one.effects
     if effects.takes_key is None:
         return None
