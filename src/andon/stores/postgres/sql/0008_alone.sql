@@ -1,0 +1,4 @@
+-- Version 8: every record paid for an index that only a queue's first limit per key looked at. The tasks that
+-- have a slot are found by their queue and state instead (functions/put_queue.sql).
+
+DROP INDEX IF EXISTS task_active_key;
