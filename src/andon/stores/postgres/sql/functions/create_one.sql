@@ -20,8 +20,10 @@ DECLARE
     watched boolean; wanted text[];
 BEGIN
     -- (Each of these lines costs time, so there are as few as can be.)
-    told := {schema}.write_time(p_told);
+    -- The transaction has its number before it looks at the clock, as in `write_time`, which would ask for it
+    -- twice.
     place := pg_current_xact_id()::text::bigint << 20;
+    told := {schema}.store_time(p_told);
     INSERT INTO {schema}.definition (seq, id, body) VALUES (number, p_id, p_definition) ON CONFLICT (id) DO NOTHING;
     IF NOT FOUND THEN
         RETURN (told, pos, wanted, false);
