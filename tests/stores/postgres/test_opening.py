@@ -355,3 +355,19 @@ async def test_failures_and_flows_of_version_5_are_found_by_name(
     failed = await again.find(Query(name="mine", states=(State.FAILED,)))
     assert [task.id for task in failed.tasks] == ["failed"]
     assert [task.id for task in (await again.find(Query(tag=FLOW_TAG))).tasks] == ["flow:0"]
+
+
+async def test_a_store_of_version_7_pays_no_longer_for_the_index_of_active_keys(
+    kit: Kit, schema: str, db: asyncpg.Connection
+) -> None:
+    await kit.submit("t1", key="a")
+    await kit.claim()
+    await kit.store.close()
+    await db.execute(
+        f"CREATE INDEX task_active_key ON {schema}.task (queue, key) "
+        "WHERE key IS NOT NULL AND state = 'active'"
+    )
+    await db.execute(f"UPDATE {schema}.meta SET value = '7' WHERE name = 'schema_version'")
+    again = await kit.again()
+    assert await db.fetchval("SELECT to_regclass($1)", f"{schema}.task_active_key") is None
+    assert [task.id for task in (await again.find(Query(queue="default"))).tasks] == ["t1"]

@@ -111,6 +111,40 @@ async def test_what_was_planned_while_nothing_was_ready_does_not_walk_what_is_re
     assert looked["idx_tup_read"] < before
 
 
+_BY_STATE = """
+SELECT
+    (SELECT idx_scan FROM pg_stat_all_indexes
+        WHERE schemaname = $1 AND indexrelname = 'task_state') AS by_state,
+    (SELECT sum(idx_tup_read) FROM pg_stat_all_indexes
+        WHERE schemaname = $1 AND indexrelname IN ('task_state', 'task_key')) AS found,
+    (SELECT seq_tup_read FROM pg_stat_all_tables
+        WHERE schemaname = $1 AND relname = 'task') AS in_passing
+"""
+
+
+@pytest.mark.parametrize("found_empty", [False, True])
+async def test_a_first_limit_per_key_reads_what_its_queue_has_in_hand(
+    kit: Kit, schema: str, db: asyncpg.Connection, found_empty: bool
+) -> None:
+    if found_empty:
+        await db.execute(f'VACUUM (ANALYZE, TRUNCATE false) "{schema}".task')
+    await kit.submit_many(_MANY, key="a")
+    await kit.submit_many(_MANY, queue="other", key="a")
+    assert len(await kit.claim(limit=3)) == 3
+    await kit.configure(max_concurrent_per_key=4)
+    admitted = await db.fetch(f'SELECT n FROM "{schema}".admitted')
+    assert [row[0] for row in admitted] == [4]
+    await kit.store.close()
+
+    async def counted() -> bool:
+        return (await _looked(db, _BY_STATE, schema))["by_state"] > 0
+
+    await kit.until(counted)
+    looked = await _looked(db, _BY_STATE, schema)
+    assert looked["found"] < _MANY // 2, looked
+    assert looked["in_passing"] == 0
+
+
 async def test_lists_by_due_time_go_by_their_index(
     kit: Kit, schema: str, db: asyncpg.Connection
 ) -> None:

@@ -25,7 +25,8 @@ BEGIN
     IF NOT handed THEN
         SELECT o.told, o.pos, o.wanted, o.created INTO told, pos, wanted, created
         FROM {schema}.create_one(p_told, p_me, p_id, p_definition, p_partition, p_queue, p_state, p_revision,
-            p_created, p_timer, p_group, p_status, p_event, p_lane, p_ord, p_dead_at, p_first_limit, p_run_no) o;
+            p_created, p_timer, p_group, p_status, p_event, p_lane, p_ord, p_dead_at, p_first_limit, p_run_no)
+            o (told bigint, pos bigint, wanted text[], created boolean);
     END IF;
     IF created AND (handed OR wanted IS NOT NULL) THEN
         -- It is not ready for anybody else.

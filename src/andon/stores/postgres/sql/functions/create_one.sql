@@ -2,24 +2,31 @@
 -- letter. Most submits are that, awaited one after another, and `create_tasks` costs such a call
 -- twice as much of the server's time, of arrays and of one large statement set up for one row.
 --
--- created: NULL if it is not as plain as that here (a known id, a stub, a queue with a bound, a
+-- created: false if it is not as plain as that here (a known id, a stub, a queue with a bound, a
 -- lane whose mark must go back); then nothing was written, and `create_tasks` is to be asked.
 -- Names are qualified and the one setting is what keeps look-ups on their indexes.
+--
+-- The row that it returns is told, pos, wanted, created. They are no OUT parameters, because the server
+-- would put the type of the row together from all parameters in each call; and the row is of no named type,
+-- because the driver would ask for the parts of that in each connection.
 CREATE FUNCTION create_one(
     p_told bigint, p_me text, p_id text, p_definition bytea, p_partition integer, p_queue integer,
     p_state text, p_revision bigint, p_created bigint, p_timer bigint, p_group text, p_status bytea, p_event bytea,
-    p_lane integer, p_ord bigint, p_dead_at bigint, p_first_limit bigint, p_run_no integer,
-    OUT told bigint, OUT pos bigint, OUT wanted text[], OUT created boolean
-) LANGUAGE plpgsql VOLATILE SET enable_seqscan = off AS $$
+    p_lane integer, p_ord bigint, p_dead_at bigint, p_first_limit bigint, p_run_no integer
+) RETURNS record LANGUAGE plpgsql VOLATILE SET enable_seqscan = off AS $$
 #variable_conflict use_column
-DECLARE number bigint := nextval('{schema}.task_seq'); place bigint; odd boolean; watched boolean;
+DECLARE
+    number bigint := nextval('{schema}.task_seq'); told bigint; place bigint; pos bigint; odd boolean;
+    watched boolean; wanted text[];
 BEGIN
     -- (Each of these lines costs time, so there are as few as can be.)
-    told := {schema}.write_time(p_told);
+    -- The transaction has its number before it looks at the clock, as in `write_time`, which would ask for it
+    -- twice.
     place := pg_current_xact_id()::text::bigint << 20;
+    told := {schema}.store_time(p_told);
     INSERT INTO {schema}.definition (seq, id, body) VALUES (number, p_id, p_definition) ON CONFLICT (id) DO NOTHING;
     IF NOT FOUND THEN
-        RETURN;
+        RETURN (told, pos, wanted, false);
     END IF;
     -- After the definition: who deletes a task of this id has gone, and its stub is seen. And after
     -- the place in the log was taken: who leaves a mark as a sleeper either is seen here or sees it.
@@ -31,7 +38,7 @@ BEGIN
     INTO odd, watched;
     IF odd THEN
         DELETE FROM {schema}.definition d WHERE d.seq = number;
-        RETURN;
+        RETURN (told, pos, wanted, false);
     END IF;
     INSERT INTO {schema}.event (place, pos, seq, at, body) VALUES (place, pos, number, told, p_event);
     INSERT INTO {schema}.task ({{new_columns}}, {{begun_columns}})
@@ -44,10 +51,11 @@ BEGIN
         INSERT INTO {schema}.ready (lane, ord, seq, dead_at, first_limit, run_no)
         VALUES (p_lane, p_ord, number, p_dead_at, p_first_limit, p_run_no);
     END IF;
-    INSERT INTO {schema}.delta (queue, n, state, day, tally)
-    VALUES (p_queue, 1, p_state, p_created / {{day_ms}}, 'submitted');
+    -- (By itself the table would ask for the number of the transaction once more.)
+    INSERT INTO {schema}.delta (xid, queue, n, state, day, tally)
+    VALUES (place >> 20, p_queue, 1, p_state, p_created / {{day_ms}}, 'submitted');
     IF watched THEN
         wanted := ARRAY(SELECT DISTINCT unnest(s.kinds) FROM {schema}.sleeper s WHERE s.instance <> p_me);
     END IF;
-    created := true;
+    RETURN (told, pos, wanted, true);
 END $$;

@@ -24,6 +24,8 @@ BEGIN
     IF p_per_key IS NULL THEN
         DELETE FROM admitted a WHERE a.queue = q;
     ELSIF was.per_key IS NULL THEN
+        -- All that the queue has in hand is read, once: to find those with a key by an index would cost
+        -- every record of every queue.
         -- Claims go on meanwhile: they do not change how many are ready or active, and what one of
         -- them took is not found any more when it is to be parked.
         INSERT INTO admitted (queue, key, n)
