@@ -10,8 +10,9 @@ neighbours. Time of the clock would tell of the neighbours; what counts is the p
 side's process and of the server's, for the block. All of them run on one processor, for a server on
 another makes each wait dearer by half, and the scheduler would choose for as long as a process
 lives. No wait for an answer spins. After a few rounds other processes take their place: where its
-memory happens to lie may make one a few per cent slower for as long as it lives. They do one thing
-only, for a store that has claimed is sent hints of submits from then on.
+memory happens to lie may make one a few per cent slower for as long as it lives. That depends on
+how long the paths of its files are, among others, so each process has them by a path of random
+length. They do one thing only, for a store that has claimed is sent hints of submits from then on.
 
 The ratios are medians over the rounds of new to old, with the interval that holds 95 % of the
 medians of rounds drawn again (bootstrap). One above 1 says that this tree costs more.
@@ -52,6 +53,9 @@ A_LIFE = 3
 """Rounds of two processes that count. Few: where the memory of a process lies stays for as long as
 it lives, and moves the figures of lone tasks most."""
 
+LONGEST_PATH = 100
+"""Characters by which the paths of two processes may differ."""
+
 DRAWS = 2_000
 """Times that rounds are drawn again for an interval."""
 
@@ -77,10 +81,13 @@ class Pair(NamedTuple):
 
 
 class Side:
-    """A process that runs the measurements on request, with the source tree of one side."""
+    """A process that runs the measurements on request, with the source tree of one side. `at`: a
+    folder that has the tree as `src` and ours of benchmarks."""
 
-    def __init__(self, src: Path, url: str, server: int | None) -> None:
-        command = [sys.executable, HERE / "beside_revision_side.py", url, str(server or "")]
+    def __init__(self, at: Path, url: str, server: int | None) -> None:
+        src = at / "src"
+        script = at / HERE.name / "beside_revision_side.py"
+        command = [sys.executable, script, url, str(server or "")]
         self._process = subprocess.Popen(
             command,
             env={**os.environ, "PYTHONPATH": str(src)},
@@ -126,6 +133,16 @@ def source_of(revision: str) -> Iterator[Path]:
 
 
 @contextmanager
+def at_some_path(src: Path, rng: random.Random) -> Iterator[Path]:
+    """A folder with links to this `src` and to our benchmarks, by a path of random length."""
+    with tempfile.TemporaryDirectory(prefix="andon-" + "x" * rng.randrange(LONGEST_PATH)) as made:
+        folder = Path(made)
+        (folder / "src").symlink_to(src)
+        (folder / HERE.name).symlink_to(HERE)
+        yield folder
+
+
+@contextmanager
 def places(kind: str) -> Iterator[tuple[dict[str, str], int | None]]:
     """A URL for each side, and the process that serves both."""
     if kind == "memory":
@@ -142,14 +159,19 @@ def places(kind: str) -> Iterator[tuple[dict[str, str], int | None]]:
             yield urls, started.pid
 
 
-def measure(kind: str, old: Path, rounds: int, sizes: dict[str, int]) -> dict[str, list[Pair]]:
+def measure(
+    kind: str, old: Path, rounds: int, sizes: dict[str, int], rng: random.Random
+) -> dict[str, list[Pair]]:
     """All rounds of one kind of store, of operations in blocks of so many tasks."""
     sources = {"new": HERE.parent / "src", "old": old}
     found: dict[str, list[Pair]] = {name: [] for name in sizes}
     with places(kind) as (urls, server):
         for name, first in itertools.product(sizes, range(0, rounds, A_LIFE)):
             with ExitStack() as stack:
-                sides = {name: Side(sources[name], urls[name], server) for name in urls}
+                folders = {
+                    name: stack.enter_context(at_some_path(sources[name], rng)) for name in urls
+                }
+                sides = {name: Side(folders[name], urls[name], server) for name in urls}
                 for side in sides.values():
                     stack.callback(side.close)
                 _in_turns(sides, name, sizes[name], TURNS[0])  # to warm up
@@ -218,7 +240,9 @@ def main() -> None:
     parser.add_argument("kinds", metavar="KIND", nargs="+")
     parser.add_argument("--rounds", type=int, default=48)
     parser.add_argument("--only", default=",".join(BLOCKS), help="of: " + ", ".join(BLOCKS))
-    parser.add_argument("--seed", type=int, default=0, help="of the rounds drawn again")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="of paths and of the rounds drawn again"
+    )
     parser.add_argument("--clock", action="store_true", help="measure the time of the clock")
     given = parser.parse_args()
     names = given.only.split(",")
@@ -229,8 +253,9 @@ def main() -> None:
         stay_on_one_processor()
     with source_of(given.revision) as old:
         for kind in given.kinds:
-            found = measure(kind, old, given.rounds, sizes)
-            (report_clock if given.clock else report)(kind, found, random.Random(given.seed))
+            rng = random.Random(given.seed)
+            found = measure(kind, old, given.rounds, sizes, rng)
+            (report_clock if given.clock else report)(kind, found, rng)
     print(f"\nLoad at the end: {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors.")
 
 

@@ -1,9 +1,10 @@
 """Collects items of concurrent callers into batches: no round trip per task, and no wait when idle.
 
 The first item handed over is flushed as soon as the loop comes round; what arrives while a flush is
-under way goes with the next one. Under load that makes large batches, at rest it adds nothing. A
-store in another process may get several batches at once, each a share of the waiting items: it
-writes one while this process makes the next.
+under way goes with the next one. Under load that makes large batches, at rest it adds nothing. If
+there are many by then and only one flush may be under way, it leaves a turn later, for more come of
+them. A store in another process may get several batches at once, each a share of the waiting items:
+it writes one while this process makes the next.
 
 What was handed over is written even if its caller has gone: only the outcome is dropped.
 
@@ -147,6 +148,9 @@ class Batcher(Generic[Item, Outcome]):
     async def _run(self) -> None:
         size = 0
         try:
+            if self._in_flight == 1 and len(self._waiting) >= _WORTH_A_FLUSH:
+                # Runs that ended have made room for others, of which many end in the next turn.
+                await asyncio.sleep(0)
             while self._waiting:
                 batch = self._next_batch(size)
                 size = len(batch)
