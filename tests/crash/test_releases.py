@@ -26,7 +26,11 @@ from .watching import PATIENCE_S, Watcher
 pytestmark = pytest.mark.crash
 
 SAME_SCHEMA = "26b92dde967d2c43ec6384ad94b06eb8545fdac8"
-"""An older release that reads and writes the same schema as this one, on every store."""
+"""An older release that works beside this one on SQLite and PostgreSQL. On Redis it takes the
+numbers of tasks for decimal, and is kept out."""
+
+SAME_NUMBERS = "cb9c651d5f5d949e401502d99eee31e5923145f8"
+"""The first release that writes on Redis what this one does."""
 
 SCHEMA_BEFORE = "c5a32bbbb798879535da7dc4e361154a55855889"
 """The last one before schema 2. SQLite and PostgreSQL migrate it; the others refuse it."""
@@ -60,7 +64,8 @@ def test_two_releases_killed_beside_each_other_lose_nothing(
     fleet: Fleet, rng: random.Random, tmp_path: Path, store_kind: str
 ) -> None:
     # NATS keeps no lists by name in the store, so it knows no difference.
-    older = release_at(WITHOUT_LISTS if store_kind == "nats" else SAME_SCHEMA, tmp_path)
+    others = {"nats": WITHOUT_LISTS, "redis": SAME_NUMBERS}
+    older = release_at(others.get(store_kind, SAME_SCHEMA), tmp_path)
     fleet.releases = {"worker0": older, "submitter0": older, "meddler0": older}
     asyncio.run(storm(fleet, rng, workers=2, submitters=2, meddlers=2, prey="ws"))
 
@@ -72,12 +77,14 @@ def test_two_releases_killed_beside_each_other_lose_nothing(
         (SCHEMA_BEFORE, "submit"),
         (COUNTS_ELSEWHERE, "work"),
         (WITHOUT_LISTS, "work"),
+        (SAME_SCHEMA, "work"),
     ],
     ids=[
         "schema-before-work",
         "schema-before-submit",
         "counts-elsewhere-work",
         "without-lists-work",
+        "decimal-numbers-work",
     ],
 )
 def test_a_newer_release_migrates_under_an_older_one_and_loses_nothing(
@@ -85,10 +92,8 @@ def test_a_newer_release_migrates_under_an_older_one_and_loses_nothing(
 ) -> None:
     """Whatever the older release was told is stored is done by the newer one."""
     release, newcomer = upgrade
-    migrates = (
-        ("sqlite", "postgres", "redis") if release == WITHOUT_LISTS else ("sqlite", "postgres")
-    )
-    if store_kind not in migrates:
+    migrates = {SAME_SCHEMA: ("redis",), WITHOUT_LISTS: ("sqlite", "postgres", "redis")}
+    if store_kind not in migrates.get(release, ("sqlite", "postgres")):
         pytest.skip("this store has nothing to migrate, or refuses the older schema")
     older = release_at(release, tmp_path)
     fleet.releases = {"older-worker": older, "older-submitter": older}
