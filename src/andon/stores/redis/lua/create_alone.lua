@@ -18,6 +18,7 @@ if #ARGV == ALONE then
     local kind, definition, status = group[KIND], ARGV[DEFINITION], ARGV[STATUS]
     local head, digest = group[HEAD], ARGV[DIGEST]
     local day = group[DAY]
+    -- As `count_day` does, and the count is the task's number as well.
     local nth = call('HINCRBY', P .. 'daily:' .. day, group[TALLY] .. '|' .. queue, '1')
     if nth == 1 then call('SADD', P .. 'days', day) end
     {{serial}}
