@@ -53,6 +53,28 @@ def test_what_comes_together_goes_together_in_order() -> None:
     asyncio.run(_under_load())
 
 
+async def _in_two_turns(count: int, in_flight: int) -> list[int]:
+    sink = Sink()
+    batcher = Batcher(sink, size=100, in_flight=in_flight)
+
+    async def a_turn_later() -> None:
+        await asyncio.sleep(0)
+        await batcher.put(1)
+
+    now = [batcher.put(0) for _ in range(count)]
+    await asyncio.gather(*now, *(a_turn_later() for _ in range(count)))
+    return [len(batch) for batch in sink.batches]
+
+
+@pytest.mark.parametrize(
+    ("count", "in_flight", "sizes"), [(16, 1, [32]), (16, 2, [16, 16]), (4, 1, [4, 4])]
+)
+def test_many_that_no_other_flush_can_follow_wait_for_those_of_the_next_turn(
+    count: int, in_flight: int, sizes: list[int]
+) -> None:
+    assert asyncio.run(_in_two_turns(count, in_flight)) == sizes
+
+
 class Ear:
     """Hears of one item; fails at it if told to."""
 

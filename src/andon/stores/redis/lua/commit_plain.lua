@@ -46,6 +46,7 @@ if #ARGV > FIRST then
     local timers = P .. 'timers'
     local removals, adds, log, at, near = {}, {}, {}, FIRST, false
     {{tallies}}
+    {{counted}}
     local from
     n = 0
     local function put(key, score) {{gather(adds, key, score, ids, from, n)}} end

@@ -18,11 +18,10 @@ if #ARGV == ALONE then
     local kind, definition, status = group[KIND], ARGV[DEFINITION], ARGV[STATUS]
     local head, digest = group[HEAD], ARGV[DIGEST]
     local day = group[DAY]
-    -- As `count_day` does, and the count is the task's number as well.
-    local nth = call('HINCRBY', P .. 'daily:' .. day, group[TALLY] .. '|' .. queue, '1')
-    if nth == 1 then call('SADD', P .. 'days', day) end
+    {{counted}}
+    {{count_day(day, group[TALLY] .. '|' .. queue, '1')}}
     {{serial}}
-    {{set_serial(day, nth)}}
+    {{set_serial(day, counted)}}
     local channel = string.match(P, '^{(.*):%d+}:$') .. ':hints:'
     local submitted = ARGV[BEGUN] .. id .. '\192' -- \192: no result
     local function put(key, score) call('ZADD', key, score, id) end

@@ -36,6 +36,7 @@ if #ARGV > FIRST then
   if plain then
     local lists, lanes, kinds_of, ready, log, at, made = {}, {}, {}, {}, {}, FIRST, 0
     {{tallies}}
+    {{counted}}
     {{serial}}
     {{so_far}}
     local members, from = {}, nil

@@ -109,8 +109,10 @@ local function set_serial(day, nth)
 end
 
 -- What the daily history (`daily.py`) counts: `what` is a tally and a queue.
+local counted -- with these
 local function count_day(day, what, n)
-  if call('HINCRBY', P .. 'daily:' .. day, what, n) == n then call('SADD', P .. 'days', day) end
+  counted = call('HINCRBY', P .. 'daily:' .. day, what, n)
+  if counted == tonumber(n) then call('SADD', P .. 'days', day) end
 end
 
 -- The same, gathered while a script runs.

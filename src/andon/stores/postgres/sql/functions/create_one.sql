@@ -6,9 +6,9 @@
 -- lane whose mark must go back); then nothing was written, and `create_tasks` is to be asked.
 -- Names are qualified and the one setting is what keeps look-ups on their indexes.
 --
--- The row that it returns is told, pos, wanted, created. They are no OUT parameters, because the server
--- would put the type of the row together from all parameters in each call; and the row is of no named type,
--- because the driver would ask for the parts of that in each connection.
+-- It returns a row with the columns told, pos, wanted and created. The columns are not declared as OUT
+-- parameters: the server would build the type of the row from all parameters in each call. And the row has
+-- no named type: the driver would look that type up in each connection.
 CREATE FUNCTION create_one(
     p_told bigint, p_me text, p_id text, p_definition bytea, p_partition integer, p_queue integer,
     p_state text, p_revision bigint, p_created bigint, p_timer bigint, p_group text, p_status bytea, p_event bytea,
